@@ -1,0 +1,131 @@
+"""Where a search starts: rankings of a memory's events by several signals, fused by reciprocal rank.
+
+Everything is computed for all questions to one memory at once, row by row independent, so that a question gets the
+same scores alone and in a batch. Q questions, E events, D embedding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from magma_gpu.config import SearchConfig
+from magma_gpu.graph import NO_TIME
+from magma_gpu.memory_index import MemoryIndex
+
+FloatQE = npt.NDArray[np.float32]
+BoolQE = npt.NDArray[np.bool_]
+
+# Rows of one exact product.
+_TILE = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signals:
+    """What each signal says of every event; a score that is no hit is -inf.
+
+    Attributes:
+        scores: signal -> float32 [Q, E].
+        fused_QE: weighted reciprocal rank fusion, float64, best of a question = 1; 0 where no signal hits.
+        allowed_QE: what may be found at all (said before the `as of` time, inside a hard window).
+    """
+
+    scores: dict[str, FloatQE]
+    fused_QE: npt.NDArray[np.float64]
+    allowed_QE: BoolQE
+
+
+def cosines(query_QD: npt.NDArray[np.float32], x_ED: npt.NDArray[np.float32]) -> FloatQE:
+    """Cosines of unit rows, accumulated in float64 and rounded to float32: the same for every batch shape."""
+    out = np.empty((len(query_QD), len(x_ED)), dtype=np.float32)
+    query = query_QD.astype(np.float64)
+    for first in range(0, len(x_ED), _TILE):
+        out[:, first : first + _TILE] = query @ x_ED[first : first + _TILE].astype(np.float64).T
+    return out
+
+
+def measure(
+    index: MemoryIndex,
+    query_QD: npt.NDArray[np.float32],
+    terms: Sequence[Sequence[str]],
+    windows: Sequence[tuple[int, int] | None],
+    as_of: Sequence[int | None],
+    config: SearchConfig,
+) -> Signals:
+    """Scores every event of a memory for every question and fuses the rankings (paper equation 4).
+
+    Args:
+        terms: index terms of each question.
+        windows: the interval a question names, [start, end) in UTC microseconds, or None.
+        as_of: nothing said after this moment is found; None for no limit.
+    """
+    allowed = _allowed(index, as_of)
+    inside = _inside(index, windows)
+    if config.time_window == "filter":
+        named = np.array([w is not None for w in windows], dtype=bool)
+        # A window that holds nothing filters nothing: the question still gets an answer.
+        named &= (inside & allowed).any(axis=1)
+        allowed &= inside | ~named[:, None]
+    cosine = cosines(query_QD, index.x_ED)
+    scores: dict[str, FloatQE] = {}
+    weights: dict[str, float] = {}
+
+    def add(name: str, weight: float, score: FloatQE, hit: BoolQE) -> None:
+        if weight > 0:
+            scores[name] = np.where(hit & allowed, score, np.float32(-np.inf))
+            weights[name] = weight
+
+    add("dense", config.weight_dense, cosine, cosine >= config.retrieval_threshold)
+    if config.weight_dense_window > 0:
+        wide = cosines(query_QD, index.window_ED)
+        add("dense_window", config.weight_dense_window, wide, wide >= config.retrieval_threshold)
+    lexical = index.lexical.scores(terms)
+    add("lexical", config.weight_lexical, lexical, lexical > 0)
+    if config.weight_lexical_window > 0:
+        wide = index.lexical_window.scores(terms)
+        add("lexical_window", config.weight_lexical_window, wide, wide > 0)
+    if config.time_window != "off":
+        # Inside the window the closest in meaning come first.
+        add("time", config.weight_time, cosine, inside)
+    return Signals(scores, fuse(scores, weights, config.rrf_k), allowed)
+
+
+def fuse(scores: dict[str, FloatQE], weights: dict[str, float], k: float) -> npt.NDArray[np.float64]:
+    """Weighted reciprocal rank fusion, scaled so that each question's best is 1; ties rank by event number."""
+    shape = next(iter(scores.values())).shape if scores else (0, 0)
+    fused = np.zeros(shape, dtype=np.float64)
+    for name, score in scores.items():
+        by = np.argsort(-score, axis=1, kind="stable")
+        part = np.zeros(shape, dtype=np.float64)
+        np.put_along_axis(part, by, weights[name] / (k + np.arange(1, shape[1] + 1))[None, :], axis=1)
+        fused += np.where(np.isneginf(score), 0.0, part)
+    return scaled(fused)
+
+
+def scaled(score_QE: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Divides each row by its largest value, where that is positive."""
+    best = score_QE.max(axis=1, keepdims=True, initial=0.0)
+    return np.divide(score_QE, best, out=np.zeros_like(score_QE), where=best > 0)
+
+
+def _allowed(index: MemoryIndex, as_of: Sequence[int | None]) -> BoolQE:
+    limit = np.array([np.iinfo(np.int64).max if t is None else t for t in as_of], dtype=np.int64)
+    result: BoolQE = index.time_E[None, :] <= limit[:, None]
+    return result
+
+
+def _inside(index: MemoryIndex, windows: Sequence[tuple[int, int] | None]) -> BoolQE:
+    """Events about the window: by event time where a text names one, else by the time of saying."""
+    inside = np.zeros((len(windows), index.num_events), dtype=bool)
+    has_span = np.zeros(index.num_events, dtype=bool)
+    has_span[index.span_event] = True
+    for q, window in enumerate(windows):
+        if window is None:
+            continue
+        start, end = window
+        said = (index.time_E >= start) & (index.time_E < end) & (index.time_E != NO_TIME)
+        inside[q] = said & ~has_span
+        about = index.span_event[(index.span_start < end) & (index.span_end > start)]
+        inside[q, about] = True
+    return inside

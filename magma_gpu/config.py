@@ -1,0 +1,298 @@
+"""The knobs of a run as frozen dataclasses, one a stage, read from TOML and `--set section.key=value`.
+
+What changes results is in the fingerprint; `run` is not (hardware changes speed, never results). An unknown section,
+key or a value of the wrong type is an error that names the nearest right one.
+"""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from magma_gpu.errors import ConfigError
+
+Value = str | int | float | bool
+
+
+def _one_of(section: str, name: str, got: object, *allowed: object) -> None:
+    if got not in allowed:
+        raise ConfigError(f"{section}.{name} must be one of {', '.join(map(str, allowed))} (got '{got}').")
+
+
+def _in_range(section: str, name: str, got: float, low: float, high: float) -> None:
+    if not low <= got <= high:
+        raise ConfigError(f"{section}.{name} must be from {low:g} to {high:g} (got {got:g}).")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig:
+    # A power of two. More shards: more parallelism, more files. Fixed for the life of a store (`reshard` changes it).
+    num_shards: int = 1
+    # Zone of stamps that name none, as an IANA name.
+    assumed_zone: str = "UTC"
+    # Order of day and month in stamps such as 03/04/2023: "day", "month" or "" (such stamps are then unreadable
+    # unless one of the two is above 12).
+    date_order: str = ""
+    # A pause of this many minutes inside a session starts a new episode.
+    episode_gap_min: float = 60.0
+    # An episode never holds more turns than this.
+    episode_max_turns: int = 12
+    # Turns longer than this many tokens (estimated, see segment.py) are split at sentences into parts. It leaves room
+    # for speaker and date in the encoder's window of 256.
+    max_tokens: int = 200
+
+    def __post_init__(self) -> None:
+        if self.num_shards < 1 or self.num_shards & (self.num_shards - 1) or self.num_shards > 65536:
+            raise ConfigError(
+                f"ingest.num_shards must be a power of two from 1 to 65536 (got {self.num_shards})."
+            )
+        _one_of("ingest", "date_order", self.date_order, "", "day", "month")
+        _in_range("ingest", "episode_gap_min", self.episode_gap_min, 0, 1e6)
+        _in_range("ingest", "episode_max_turns", self.episode_max_turns, 1, 1e6)
+        _in_range("ingest", "max_tokens", self.max_tokens, 16, 100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedConfig:
+    # "minilm": the packaged all-MiniLM-L6-v2; "hash": deterministic, for tests; else a sentence-transformers folder.
+    encoder: str = "minilm"
+    # Revision or any name that tells two versions of one folder apart; part of the fingerprint.
+    revision: str = ""
+    # What is embedded: "text", "speaker_date_text" or "previous_and_text".
+    content: str = "speaker_date_text"
+    # float32 or bfloat16.
+    dtype: str = "float32"
+    # Tokens in one fixed-shape batch; part of the fingerprint because the shape may change the last bit.
+    batch_tokens: int = 512
+    # Dimension of the hash encoder; others know their own.
+    hash_dim: int = 64
+
+    def __post_init__(self) -> None:
+        _one_of("embed", "content", self.content, "text", "speaker_date_text", "previous_and_text")
+        _one_of("embed", "dtype", self.dtype, "float32", "bfloat16")
+        _in_range("embed", "batch_tokens", self.batch_tokens, 256, 1 << 20)
+        _in_range("embed", "hash_dim", self.hash_dim, 8, 4096)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConfig:
+    # An edge joins two events of cosine above this.
+    threshold: float = 0.5
+    # Each end must be among the other's this many nearest.
+    num_neighbors: int = 5
+    # "exact" or "approximate" (HNSW on the CPU, IVF on a GPU) for memories above `approximate_from` events.
+    index: str = "exact"
+    approximate_from: int = 50_000
+    # Events whose exact neighbours are computed to measure the recall of an approximate index.
+    recall_sample: int = 256
+
+    def __post_init__(self) -> None:
+        _one_of("link", "index", self.index, "exact", "approximate")
+        _in_range("link", "threshold", self.threshold, -1.0, 1.0)
+        _in_range("link", "num_neighbors", self.num_neighbors, 1, 1024)
+        _in_range("link", "approximate_from", self.approximate_from, 2, 1e12)
+        _in_range("link", "recall_sample", self.recall_sample, 1, 1e6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractConfig:
+    # "rules": deterministic, no model.
+    engine: str = "rules"
+    # Events in one window, and how many of them the next window repeats.
+    window: int = 12
+    overlap: int = 3
+
+    def __post_init__(self) -> None:
+        _one_of("extract", "engine", self.engine, "rules")
+        _in_range("extract", "window", self.window, 2, 1024)
+        _in_range("extract", "overlap", self.overlap, 0, self.window - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveConfig:
+    # Causal edges below this confidence are not kept (the paper's delta).
+    min_confidence: float = 0.5
+
+    def __post_init__(self) -> None:
+        _in_range("resolve", "min_confidence", self.min_confidence, 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchConfig:
+    """How questions are answered; it changes no file of a store. See docs/search.md."""
+
+    policy: str = "smooth"
+    # Events returned.
+    k: int = 20
+    # Tokens of context for the answering model.
+    context_tokens: int = 2000
+    # Reciprocal rank fusion: its constant, and the weight of each ranking (0 switches one off).
+    rrf_k: float = 60.0
+    weight_dense: float = 1.0
+    weight_dense_window: float = 1.0
+    weight_lexical: float = 2.0
+    weight_lexical_window: float = 0.0
+    weight_time: float = 1.0
+    # "rank": a time window in the question is one more ranking; "filter": nothing outside it is found; "off".
+    time_window: str = "rank"
+    # Share of a turn's score that its neighbours in the session receive (policy smooth).
+    smooth_next: float = 0.35
+    smooth_previous: float = 0.15
+    # Share of an event's score that its graph neighbours receive, by edge type (policy smooth).
+    spread_semantic: float = 0.0
+    spread_causal: float = 0.0
+    spread_entity: float = 0.0
+    # Policy paper: Table 5 and architecture notes.
+    num_anchors: int = 20
+    max_depth: int = 5
+    max_nodes: int = 200
+    beam_width: int = 20
+    decay: float = 0.9
+    drop_threshold: float = 0.15
+    retrieval_threshold: float = 0.10
+    lambda_structure: float = 1.0
+    lambda_affinity: float = 0.5
+    # Below this probability of its best intent a question is treated as open.
+    min_intent: float = 0.5
+
+    def __post_init__(self) -> None:
+        _one_of("search", "policy", self.policy, "smooth", "paper")
+        _one_of("search", "time_window", self.time_window, "rank", "filter", "off")
+        _in_range("search", "k", self.k, 1, 100_000)
+        _in_range("search", "context_tokens", self.context_tokens, 16, 10_000_000)
+        _in_range("search", "rrf_k", self.rrf_k, 0.0, 1e6)
+        for name in ("num_anchors", "max_nodes", "beam_width"):
+            _in_range("search", name, getattr(self, name), 1, 100_000)
+        _in_range("search", "max_depth", self.max_depth, 0, 1000)
+        for name in ("smooth_next", "smooth_previous", "drop_threshold", "decay", "min_intent"):
+            _in_range("search", name, getattr(self, name), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """Where and how fast; never part of a fingerprint."""
+
+    # auto, cpu, cuda or cuda:N.
+    device: str = "auto"
+    # local or ray.
+    runner: str = "local"
+    # Worker processes or actors a stage.
+    num_workers: int = 1
+    # Tries of a shard, each in a fresh worker, before it is recorded as failed.
+    max_attempts: int = 3
+    # Memories whose graphs and indexes stay in memory while questions are answered.
+    cached_memories: int = 256
+
+    def __post_init__(self) -> None:
+        _one_of("run", "runner", self.runner, "local", "ray")
+        _in_range("run", "num_workers", self.num_workers, 1, 4096)
+        _in_range("run", "max_attempts", self.max_attempts, 1, 100)
+        _in_range("run", "cached_memories", self.cached_memories, 1, 1e9)
+        if self.device not in ("auto", "cpu", "cuda") and not self.device.removeprefix("cuda:").isdigit():
+            raise ConfigError(f"run.device must be auto, cpu, cuda or cuda:N (got '{self.device}').")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    ingest: IngestConfig = field(default_factory=IngestConfig)
+    embed: EmbedConfig = field(default_factory=EmbedConfig)
+    link: LinkConfig = field(default_factory=LinkConfig)
+    extract: ExtractConfig = field(default_factory=ExtractConfig)
+    resolve: ResolveConfig = field(default_factory=ResolveConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def as_dict(self) -> dict[str, dict[str, Value]]:
+        """Returns all sections as plain values."""
+        return dataclasses.asdict(self)
+
+
+# Sections whose values decide the bytes of a store.
+BUILD_SECTIONS = ("ingest", "embed", "link", "extract", "resolve")
+
+
+def load_config(path: Path | None = None, settings: typing.Sequence[str] = ()) -> Config:
+    """Reads a config file and applies settings over it.
+
+    Args:
+        path: a TOML file; None for the defaults (configs/cpu.toml states them).
+        settings: strings `section.key=value`, later ones win.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a section, key or value does not fit.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"The config file '{path}' does not exist; give the path of a TOML file.") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"The config file '{path}' cannot be read as TOML: {error}.") from None
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        section, dot, key = name.strip().partition(".")
+        if not (equals and dot and key):
+            raise ConfigError(f"--set wants section.key=value, as in search.k=10 (got '{setting}').")
+        values.setdefault(section, {})[key] = _Text(text.strip())
+    return config_from(values)
+
+
+def config_from(values: dict[str, dict[str, Any]]) -> Config:
+    """Makes a config from nested plain values; what is absent has its default.
+
+    Raises:
+        ConfigError: an unknown section or key, or a value of the wrong type or range.
+    """
+    sections = {f.name: f.default_factory for f in dataclasses.fields(Config)}
+    made: dict[str, Any] = {}
+    for section, entries in values.items():
+        if section not in sections:
+            raise ConfigError(f"Unknown config section '{section}'{_nearest(section, sections)}")
+        if not isinstance(entries, dict):
+            raise ConfigError(f"Config section [{section}] must be a table of keys (got {entries!r}).")
+        made[section] = _section(section, typing.cast(type, sections[section]), entries)
+    return Config(**made)
+
+
+class _Text(str):
+    """A value from the command line, still to be converted."""
+
+
+def _nearest(name: str, known: typing.Iterable[str]) -> str:
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(known)}."
+
+
+def _section(section: str, kind: type, entries: dict[str, Any]) -> Any:
+    hints = typing.get_type_hints(kind)
+    for key in entries:
+        if key not in hints:
+            raise ConfigError(f"Unknown config key '{section}.{key}'{_nearest(key, hints)}")
+    return kind(**{key: _convert(f"{section}.{key}", value, hints[key]) for key, value in entries.items()})
+
+
+def _convert(name: str, value: Any, want: type | types.UnionType) -> Any:
+    if isinstance(value, _Text):
+        text = str(value)
+        try:
+            if want is bool and text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            if want in (int, float):
+                return typing.cast(type, want)(text)
+        except ValueError:
+            pass
+        else:
+            if want is str:
+                return text
+    elif type(value) is want:
+        return value
+    elif want is float and type(value) is int:
+        return float(value)
+    kind = getattr(want, "__name__", str(want))
+    raise ConfigError(f"{name} must be of type {kind} (got '{value}').")

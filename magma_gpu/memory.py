@@ -1,0 +1,375 @@
+"""The store as a Python object: questions in, results out, models loaded once and kept warm.
+
+It reads what `manifest.json` named when it was opened and never writes. Memories are opened when they are first asked,
+and the last used ones stay open.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from magma_gpu.config import Config, config_from
+from magma_gpu.errors import InputError, StoreError
+from magma_gpu.graph import MemoryGraph, build_graph
+from magma_gpu.intent import IntentClassifier, load_classifier
+from magma_gpu.lexical import Analyzer
+from magma_gpu.memory_index import MemoryIndex, build_index
+from magma_gpu.narrate import iso, narrate
+from magma_gpu.schema import STAGE_TABLES
+from magma_gpu.search import Asked, Found, search
+from magma_gpu.stamps import parse_stamps
+from magma_gpu.store import Manifest, Store, shard_of
+from magma_gpu.types import INTENTS, Question
+
+if TYPE_CHECKING:
+    from torch_geometric.data import HeteroData
+
+    from magma_gpu.embed import Encoder
+
+log = logging.getLogger(__name__)
+
+# Tables that a search reads of a memory.
+_TABLES = ("events", "vectors", "episodes", "times", "entities", "edges/temporal", "edges/semantic", "edges/causal", "edges/entity")
+_STAGE_OF_EDGE = {"temporal": "link", "semantic": "link", "causal": "resolve", "entity": "resolve"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One event of an answer, as people read it."""
+
+    event_id: str
+    turn_id: str
+    score: float
+    hop: int
+    # From the anchor to this event: ids of the nodes passed and the edge type walked from each.
+    path: tuple[tuple[str, str], ...]
+    # Rank by each signal that found it.
+    signals: dict[str, int]
+    time: str | None
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a memory says to one question. `evidence` is best first; `context` is in the order of telling."""
+
+    memory_id: str
+    query_id: str
+    question: str
+    intent: dict[str, float]
+    window: tuple[str | None, str | None] | None
+    evidence: tuple[Evidence, ...]
+    context: str
+    context_tokens: int
+    missing: tuple[str, ...]
+    truncated: bool
+
+    @property
+    def main_intent(self) -> str:
+        return max(self.intent, key=lambda name: self.intent[name])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "memory_id": self.memory_id,
+            "query_id": self.query_id,
+            "question": self.question,
+            "intent": self.intent,
+            "window": None if self.window is None else list(self.window),
+            "evidence": [
+                {
+                    "event_id": e.event_id,
+                    "turn_id": e.turn_id,
+                    "score": round(e.score, 6),
+                    "hop": e.hop,
+                    "path": [{"node": node, "edge_type": kind} for node, kind in e.path],
+                    "signals": e.signals,
+                    "time": e.time,
+                    "speaker": e.speaker,
+                    "text": e.text,
+                }
+                for e in self.evidence
+            ],
+            "context": self.context,
+            "context_tokens": self.context_tokens,
+            "missing": list(self.missing),
+            "truncated": self.truncated,
+        }
+
+
+class Memory:
+    """Every memory of a store. Open one with `Memory.open`."""
+
+    def __init__(self, store: Store, manifest: Manifest, config: Config) -> None:
+        self.store = store
+        self.manifest = manifest
+        self.config = config
+        self._analyzer = Analyzer()
+        self._indexes: OrderedDict[str, MemoryIndex] = OrderedDict()
+        self._encoder: Encoder | None = None
+        self._classifier: IntentClassifier | None = None
+        self._ids: list[str] | None = None
+
+    @staticmethod
+    def open(path: str | Path, config: Config | None = None) -> "Memory":
+        """Opens a store for reading.
+
+        Args:
+            config: how to search and where to run; what decided the store's bytes is taken from the store.
+
+        Raises:
+            StoreError: there is no finished store, or one of another format version.
+        """
+        store = Store(path)
+        manifest = store.open()
+        built = config_from(manifest.config)
+        wanted = config or Config()
+        return Memory(store, manifest, replace(built, search=wanted.search, run=wanted.run))
+
+    # --------------------------------------------------------------------------------------------------- memories
+
+    def memory_ids(self) -> list[str]:
+        """All memories of the store, sorted."""
+        if self._ids is None:
+            shards = self.manifest.tables.get("memories", {})
+            self._ids = sorted(
+                m for e in shards.values() for m in self.store.read_table(e, "memories")["memory_id"].to_pylist()
+            )
+        return self._ids
+
+    def require(self, memory_id: str | None) -> str:
+        """The memory that is meant.
+
+        Raises:
+            InputError: there is none of this id, or none was named and there are several.
+        """
+        ids = self.memory_ids()
+        if memory_id is None:
+            if len(ids) == 1:
+                return ids[0]
+            shown = ", ".join(repr(i) for i in ids[:5]) + (", ..." if len(ids) > 5 else "")
+            raise InputError(f"The store holds {len(ids)} memories and none was named; give --memory, one of {shown}.")
+        if memory_id not in set(ids):
+            raise InputError(f"The store holds no memory '{memory_id}'; `magma-gpu memories {self.store.root}` lists them.")
+        return memory_id
+
+    def graph(self, memory_id: str) -> MemoryGraph:
+        """The graph of one memory."""
+        memory_id = self.require(memory_id)
+        return build_graph(memory_id, self._tables([memory_id])[memory_id])
+
+    def to_hetero(self, memory_id: str) -> "HeteroData":
+        """One memory as `torch_geometric.data.HeteroData`."""
+        return self.graph(memory_id).to_hetero()
+
+    def _tables(self, memory_ids: Sequence[str]) -> dict[str, dict[str, pa.Table]]:
+        """The rows of some memories, by memory and table; a shard that many of them share is read once."""
+        by_shard: dict[int, list[str]] = {}
+        for memory_id in memory_ids:
+            by_shard.setdefault(shard_of(memory_id, self.manifest.num_shards), []).append(memory_id)
+        result: dict[str, dict[str, pa.Table]] = {m: {} for m in memory_ids}
+        for shard, members in by_shard.items():
+            for name in _TABLES:
+                entry = self.manifest.entry(name, shard)
+                if name == "vectors" and entry is None:
+                    raise StoreError(
+                        f"'{self.store.root}' has no vectors for shard {shard} yet; run: magma-gpu build ... --until link."
+                    )
+                if len(members) == 1:
+                    result[members[0]][name] = self.store.read_table(entry, name, memory_id=members[0])
+                    continue
+                table = self.store.read_table(entry, name)
+                for memory_id, rows in _split(table, members).items():
+                    result[memory_id][name] = rows
+        return result
+
+    def indexes(self, memory_ids: Sequence[str]) -> list[MemoryIndex]:
+        """What a search needs of some memories, made now or kept from before."""
+        wanted = list(dict.fromkeys(memory_ids))
+        fresh = [m for m in wanted if m not in self._indexes]
+        ready = {m: self._indexes[m] for m in wanted if m in self._indexes}
+        for memory_id, tables in self._tables(fresh).items():
+            shard = shard_of(memory_id, self.manifest.num_shards)
+            missing = tuple(
+                edge
+                for edge, stage in _STAGE_OF_EDGE.items()
+                if any(self.manifest.entry(t, shard) is None for t in STAGE_TABLES[stage])
+            )
+            ready[memory_id] = build_index(memory_id, tables, missing, self._analyzer)
+        for memory_id in wanted:
+            self._indexes[memory_id] = ready[memory_id]
+            self._indexes.move_to_end(memory_id)
+        while len(self._indexes) > self.config.run.cached_memories:
+            self._indexes.popitem(last=False)
+        return [ready[m] for m in memory_ids]
+
+    # ------------------------------------------------------------------------------------------------------ models
+
+    @property
+    def encoder(self) -> "Encoder":
+        if self._encoder is None:
+            from magma_gpu.device import pick_device
+            from magma_gpu.embed import load_encoder
+
+            self._encoder = load_encoder(self.config.embed, str(pick_device(self.config.run.device)))
+        return self._encoder
+
+    @property
+    def classifier(self) -> IntentClassifier:
+        if self._classifier is None:
+            self._classifier = load_classifier()
+        return self._classifier
+
+    # ------------------------------------------------------------------------------------------------------- query
+
+    def query(self, questions: Sequence[str], memory_id: str | None = None, as_of: str | None = None) -> list[Result]:
+        """Asks one memory some questions.
+
+        Args:
+            memory_id: may be left out where the store holds one memory.
+            as_of: a time in any common form; nothing said later is used.
+
+        Raises:
+            InputError: no such memory, or a time that cannot be read.
+        """
+        memory = self.require(memory_id)
+        return self.ask([Question(memory_id=memory, query_id=str(n), question=q, time=as_of) for n, q in enumerate(questions)])
+
+    def encode(self, questions: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of questions, float32 [Q, D]."""
+        return self.encoder.encode(questions).x_ND
+
+    def ask(self, questions: Sequence[Question], query_QD: npt.NDArray[np.float32] | None = None) -> list[Result]:
+        """Asks any memories any questions, as one batch.
+
+        Args:
+            query_QD: the questions' vectors where they are known; else they are encoded.
+
+        Returns:
+            one result a question, in order.
+
+        Raises:
+            InputError: a question names no memory of the store, or a time that cannot be read.
+        """
+        from magma_gpu.timex import windows
+
+        if not questions:
+            return []
+        for question in questions:
+            self.require(question.memory_id)
+        texts = [q.question for q in questions]
+        as_of = self._times(questions)
+        if query_QD is None:
+            query_QD = self.encode(texts)
+        names = sorted({q.memory_id for q in questions})
+        # At most as many memories at once as are kept, so that a batch over a million of them stays in bounds.
+        results: dict[int, Result] = {}
+        for first in range(0, len(names), self.config.run.cached_memories):
+            part = names[first : first + self.config.run.cached_memories]
+            number = {m: n for n, m in enumerate(part)}
+            rows = [i for i, q in enumerate(questions) if q.memory_id in number]
+            indexes = self.indexes(part)
+            # A question without a time is asked after the last thing that was said.
+            said = [indexes[number[questions[i].memory_id]].time_E for i in rows]
+            reference = [
+                t if (t := as_of[i]) is not None else _last(times) for i, times in zip(rows, said, strict=True)
+            ]
+            chosen = [texts[i] for i in rows]
+            vectors = query_QD[rows]
+            intent = self.classifier.probabilities(chosen, vectors, str(self.encoder_id))
+            asked = Asked(
+                memory_Q=np.array([number[questions[i].memory_id] for i in rows], dtype=np.int64),
+                query_QD=vectors,
+                terms=[self._analyzer.terms(t) for t in chosen],
+                windows=windows(chosen, reference),
+                as_of=[as_of[i] for i in rows],
+                intent_QI=intent,
+            )
+            for place, found in enumerate(search(indexes, asked, self.config.search)):
+                i = rows[place]
+                index = indexes[int(asked.memory_Q[place])]
+                results[i] = self._result(questions[i], index, found.found, intent[place], asked.windows[place], found.truncated)
+        return [results[i] for i in range(len(questions))]
+
+    @property
+    def encoder_id(self) -> object:
+        return self.manifest.models.get("embed", {}).get("sha256")
+
+    def _times(self, questions: Sequence[Question]) -> list[int | None]:
+        stamps = parse_stamps(
+            [q.time for q in questions],
+            assumed_zone=self.config.ingest.assumed_zone,
+            date_order=self.config.ingest.date_order,
+        )
+        for question, stamp in zip(questions, stamps, strict=True):
+            if question.time not in (None, "") and stamp.time is None:
+                raise InputError(
+                    f"The time of question '{question.query_id}' cannot be read (got '{question.time}'); "
+                    "give it as 2024-05-31 or 2024-05-31T18:00:00Z."
+                )
+        return [s.time for s in stamps]
+
+    def _result(
+        self,
+        question: Question,
+        index: MemoryIndex,
+        found: tuple[Found, ...],
+        intent: npt.NDArray[np.float64],
+        window: tuple[int, int] | None,
+        truncated: bool,
+    ) -> Result:
+        by_intent = dict(zip(INTENTS, intent.tolist(), strict=True))
+        main = max(by_intent, key=lambda name: by_intent[name])
+        context, tokens = narrate(index, found, main, self.config.search.context_tokens, self.encoder.count_tokens)
+        graph = index.graph
+        return Result(
+            memory_id=question.memory_id,
+            query_id=question.query_id,
+            question=question.question,
+            intent=by_intent,
+            window=None if window is None else (iso(window[0]), iso(window[1])),
+            evidence=tuple(
+                Evidence(
+                    event_id=graph.event_ids[f.event],
+                    turn_id=index.turn_ids[f.event],
+                    score=f.score,
+                    hop=f.hop,
+                    path=tuple((graph.node_id(node), kind) for node, kind in f.path),
+                    signals=f.signals,
+                    time=iso(int(index.time_E[f.event])),
+                    speaker=index.speakers[f.event],
+                    text=index.texts[f.event],
+                )
+                for f in found
+            ),
+            context=context,
+            context_tokens=tokens,
+            missing=index.missing,
+            truncated=truncated,
+        )
+
+
+def _last(times: npt.NDArray[np.int64]) -> int | None:
+    known = times[times != np.iinfo(np.int64).min]
+    return int(known.max()) if len(known) else None
+
+
+def _split(table: pa.Table, members: Sequence[str]) -> dict[str, pa.Table]:
+    """The rows of each of some memories in a table sorted by memory."""
+    column = table["memory_id"].combine_chunks() if table.num_rows else pa.array([], pa.string())
+    if not len(column):
+        return {m: table for m in members}
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    ends = np.r_[starts[1:], len(codes)]
+    place = {encoded.dictionary[codes[a]].as_py(): (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)}
+    return {m: table.slice(place[m][0], place[m][1] - place[m][0]) if m in place else table.slice(0, 0) for m in members}
+

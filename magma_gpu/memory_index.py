@@ -1,0 +1,127 @@
+"""All that a search needs of one memory, made once from its tables and used for every question.
+
+E events, D embedding. Event numbers are positions in the graph: events are its first nodes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from magma_gpu.embed import day_of
+from magma_gpu.graph import NO_TIME, MemoryGraph, build_graph
+from magma_gpu.lexical import Analyzer, LexicalIndex
+
+FloatED = npt.NDArray[np.float32]
+IntE = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryIndex:
+    """One memory, ready to be asked.
+
+    Attributes:
+        x_ED: float32 unit rows; window_ED: the unit mean of an event and its two neighbours in the session.
+        next_E, previous_E: the neighbour in the same session, -1 at its ends.
+        time_E: UTC microseconds of saying, NO_TIME where unknown.
+        span_event, span_start, span_end: the event times of the `times` table, one row a span, sorted by event.
+        lexical, lexical_window: BM25 over date + speaker + text + caption, of an event and of it with its neighbours.
+        missing: edge types whose stage has not run.
+    """
+
+    memory_id: str
+    graph: MemoryGraph
+    x_ED: FloatED
+    window_ED: FloatED
+    turn_ids: list[str]
+    speakers: list[str]
+    texts: list[str]
+    captions: list[str | None]
+    episode_E: IntE
+    next_E: IntE
+    previous_E: IntE
+    time_E: IntE
+    span_event: IntE
+    span_start: IntE
+    span_end: IntE
+    span_text: list[str]
+    lexical: LexicalIndex
+    lexical_window: LexicalIndex
+    missing: tuple[str, ...]
+    # Tokens of each event's block of context, filled in as they are counted.
+    block_tokens: dict[int, int]
+
+    @property
+    def num_events(self) -> int:
+        return len(self.turn_ids)
+
+
+def build_index(memory_id: str, tables: dict[str, pa.Table], missing: tuple[str, ...], analyzer: Analyzer) -> MemoryIndex:
+    """Makes the index of one memory from its rows (see `graph.build_graph`), `times` among them."""
+    events = tables["events"]
+    graph = build_graph(memory_id, tables)
+    num_events = events.num_rows
+    before, after = _neighbors(events["session_id"].to_pylist())
+    x = graph.x_ND[:num_events].numpy()
+    times = graph.time_N.numpy()
+    texts, speakers = events["text"].to_pylist(), events["speaker"].to_pylist()
+    captions = events["caption"].to_pylist()
+    terms = []
+    for time, speaker, text, caption in zip(times.tolist(), speakers, texts, captions, strict=True):
+        day = day_of(time) if time != NO_TIME else ""
+        terms.append(analyzer.terms(f"{day} {speaker} {text} {caption or ''}"))
+    window_terms = [
+        [*(terms[before[i]] if before[i] >= 0 else ()), *terms[i], *(terms[after[i]] if after[i] >= 0 else ())]
+        for i in range(num_events)
+    ]
+    number = {event_id: i for i, event_id in enumerate(graph.event_ids)}
+    spans = tables["times"]
+    span_event = np.array([number[e] for e in spans["event_id"].to_pylist()], dtype=np.int64)
+    by = np.argsort(span_event, kind="stable")
+    span_text = spans["text"].to_pylist()
+    episode = np.full(num_events, -1, dtype=np.int64)
+    membership = graph.type_E.numpy() == 4
+    episode[graph.src_E.numpy()[membership]] = graph.dst_E.numpy()[membership]
+    return MemoryIndex(
+        memory_id=memory_id,
+        graph=graph,
+        x_ED=x,
+        window_ED=_window_means(x, before, after),
+        turn_ids=events["turn_id"].to_pylist(),
+        speakers=speakers,
+        texts=texts,
+        captions=captions,
+        episode_E=episode,
+        next_E=after,
+        previous_E=before,
+        time_E=times,
+        span_event=span_event[by],
+        span_start=spans["start"].cast(pa.int64()).to_numpy()[by],
+        span_end=spans["end"].cast(pa.int64()).to_numpy()[by],
+        span_text=[span_text[i] for i in by],
+        lexical=LexicalIndex(terms),
+        lexical_window=LexicalIndex(window_terms),
+        missing=missing,
+        block_tokens={},
+    )
+
+
+def _neighbors(sessions: list[str]) -> tuple[IntE, IntE]:
+    before = np.full(len(sessions), -1, dtype=np.int64)
+    after = np.full(len(sessions), -1, dtype=np.int64)
+    last: dict[str, int] = {}
+    for i, session in enumerate(sessions):
+        if session in last:
+            before[i] = last[session]
+            after[last[session]] = i
+        last[session] = i
+    return before, after
+
+
+def _window_means(x: FloatED, before: IntE, after: IntE) -> FloatED:
+    total = x.astype(np.float64)
+    for near in (before, after):
+        total[near >= 0] += x[near[near >= 0]]
+    norm = np.sqrt((total * total).sum(axis=1, keepdims=True))
+    return np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)

@@ -1,0 +1,132 @@
+"""Found events as context for a language model: ordered by intent, each with its reference, within a token budget.
+
+The best events are kept whole; a run of others between them is folded into one line. Nothing of a log can break out of
+its line: white space inside a text is one space.
+"""
+
+import datetime
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from magma_gpu.embed import day_of
+from magma_gpu.graph import NO_TIME, TYPE_CODE
+from magma_gpu.memory_index import MemoryIndex
+from magma_gpu.search import Found
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+CountTokens = Callable[[Sequence[str]], list[int]]
+
+
+def iso(time_us: int | None) -> str | None:
+    """UTC microseconds as ISO 8601, to the second."""
+    if time_us is None or time_us == NO_TIME:
+        return None
+    return (_EPOCH + datetime.timedelta(microseconds=time_us)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def block(index: MemoryIndex, event: int) -> str:
+    """One event as a line: reference, time of saying, times it speaks of, speaker, words."""
+    said = iso(int(index.time_E[event]))
+    first, last = np.searchsorted(index.span_event, [event, event + 1])
+    about = [
+        f"{index.span_text[i]} = {_interval(int(index.span_start[i]), int(index.span_end[i]))}" for i in range(first, last)
+    ]
+    words = " ".join(index.texts[event].split())
+    if index.captions[event]:
+        words = f"{words} [image: {' '.join(str(index.captions[event]).split())}]".strip()
+    when = f" {said[:16].replace('T', ' ')}" if said else ""
+    times = f" ({'; '.join(about)})" if about else ""
+    return f"[{index.turn_ids[event]}]{when} {index.speakers[event]}: {words}{times}"
+
+
+def _interval(start: int, end: int) -> str:
+    """Days as people write them; the end is exclusive."""
+    low, high = _EPOCH_US_RANGE
+    if not (low <= start < high and low <= end < high):
+        return f"from {day_of(start)}" if low <= start < high else f"until {day_of(end)}" if low <= end < high else "any time"
+    a, b = day_of(start), day_of(max(start, end - 1))
+    return a if a == b else f"{a} to {b}"
+
+
+_EPOCH_US_RANGE = (-62_135_596_800_000_000, 253_402_300_800_000_000)
+
+
+def order(index: MemoryIndex, found: Sequence[Found], intent: str) -> list[Found]:
+    """Puts evidence into the order of telling.
+
+    `when`: by time. `why`: causes before effects, else by time. Others: by episode, then by time inside it.
+    """
+    by_time = sorted(found, key=lambda f: f.event)
+    if intent == "why":
+        return _causes_first(index, by_time)
+    if intent == "when":
+        return by_time
+    return sorted(by_time, key=lambda f: (int(index.episode_E[f.event]), f.event))
+
+
+def _causes_first(index: MemoryIndex, by_time: list[Found]) -> list[Found]:
+    """Kahn's sort over the causal edges among the events; whatever is free goes by time, and a cycle is cut there."""
+    graph = index.graph
+    chosen = {f.event: f for f in by_time}
+    causes: dict[int, set[int]] = {event: set() for event in chosen}
+    causal = (graph.type_E == TYPE_CODE["causal"]).numpy()
+    for cause, effect in zip(graph.src_E.numpy()[causal].tolist(), graph.dst_E.numpy()[causal].tolist(), strict=True):
+        if cause in chosen and effect in chosen and cause != effect:
+            causes[effect].add(cause)
+    told: list[Found] = []
+    waiting = [f.event for f in by_time]
+    while waiting:
+        free = next((e for e in waiting if not causes[e] & set(waiting)), waiting[0])
+        waiting.remove(free)
+        told.append(chosen[free])
+    return told
+
+
+def narrate(
+    index: MemoryIndex, found: Sequence[Found], intent: str, budget: int, count_tokens: CountTokens
+) -> tuple[str, int]:
+    """Writes the context.
+
+    Args:
+        found: best first.
+        budget: tokens that the context may have.
+        count_tokens: tokens of each of some texts, by the tokenizer of the model that will read them.
+
+    Returns:
+        the context and its number of tokens.
+    """
+    uncounted = [f.event for f in found if f.event not in index.block_tokens]
+    for event, tokens in zip(uncounted, count_tokens([block(index, e) for e in uncounted]), strict=True):
+        index.block_tokens[event] = tokens
+    ordered = order(index, found, intent)
+    fold = _fold_tokens(count_tokens)
+    kept: set[int] = set()
+    used = 0
+    for f in found:
+        # Every kept event may leave a folded run on each side.
+        gaps = len(kept) + 2 if len(kept) + 1 < len(found) else 0
+        if used + index.block_tokens[f.event] + fold * gaps <= budget:
+            kept.add(f.event)
+            used += index.block_tokens[f.event]
+    lines: list[str] = []
+    folded = 0
+    for f in [*ordered, None]:
+        if f is not None and f.event not in kept:
+            folded += 1
+            continue
+        if folded and fold <= budget:
+            lines.append(_fold(folded))
+            used += fold
+        folded = 0
+        if f is not None:
+            lines.append(block(index, f.event))
+    return "\n".join(lines), used
+
+
+def _fold(count: int) -> str:
+    return f"\u2026 {count} intermediate event{'s' if count > 1 else ''} \u2026"
+
+
+def _fold_tokens(count_tokens: CountTokens) -> int:
+    return max(count_tokens([_fold(1), _fold(99)]))

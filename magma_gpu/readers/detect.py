@@ -1,0 +1,121 @@
+"""Tells a source's format by what it says, and reads it by that format.
+
+A format is a module with `looks_like(head)` and `read(source, text, options)`. Exactly one must look right:
+nothing is guessed where none or several do.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+from magma_gpu.errors import InputError
+from magma_gpu.readers import (
+    chatgpt,
+    csv_table,
+    instagram,
+    irc,
+    jsonl,
+    locomo,
+    longmemeval,
+    memorybank,
+    openai,
+    parquet,
+    sharegpt,
+    slack,
+    telegram,
+    whatsapp,
+)
+from magma_gpu.readers.peek import peek
+from magma_gpu.readers.source import Source
+from magma_gpu.readers.turns import ReadOptions
+from magma_gpu.types import Record, Reject
+
+FORMATS: dict[str, ModuleType] = {
+    "jsonl": jsonl,
+    "parquet": parquet,
+    "csv": csv_table,
+    "openai": openai,
+    "chatgpt": chatgpt,
+    "sharegpt": sharegpt,
+    "locomo": locomo,
+    "longmemeval": longmemeval,
+    "memorybank": memorybank,
+    "whatsapp": whatsapp,
+    "telegram": telegram,
+    "slack": slack,
+    "instagram": instagram,
+    "irc": irc,
+}
+# Formats that fit much: asked only where none of the others fits.
+_GENERAL = ("jsonl", "csv", "openai")
+
+
+def check_format(name: str) -> None:
+    """Checks that a format is known.
+
+    Raises:
+        InputError: it is not.
+    """
+    if name not in FORMATS:
+        raise InputError(f"Unknown format '{name}'; known are {', '.join(FORMATS)}.")
+
+
+def detect_format(source: Source) -> str:
+    """Returns the name of a source's format.
+
+    Raises:
+        InputError: no format fits, or several do, or the source cannot be read.
+    """
+    head = peek(source)
+    special = [name for name in FORMATS if name not in _GENERAL]
+    found = [name for name in special if FORMATS[name].looks_like(head)]
+    found = found or [name for name in _GENERAL if FORMATS[name].looks_like(head)]
+    if not found:
+        raise InputError(
+            f"'{source.name}' looks like none of {', '.join(FORMATS)}; give --format, or leave the file out."
+        )
+    if len(found) > 1:
+        raise InputError(f"'{source.name}' looks like {' and '.join(found)}; say which with --format.")
+    return found[0]
+
+
+def read_source(
+    source: Source,
+    format: str,
+    *,
+    memory_id: str | None,
+    date_order: str = "",
+    fields: Mapping[str, str] | None = None,
+) -> Iterator[Record]:
+    """Reads one source, streaming, in its order.
+
+    Args:
+        source: what to read.
+        format: one of FORMATS.
+        memory_id: whose memory it is where the source names none.
+        date_order: "day", "month" or "": which comes first in dates that do not tell.
+        fields: for rows with names of their own: our field → their name.
+
+    Returns:
+        Turns and rejects (one for each turn-like thing of the source), notes of memories, and questions.
+
+    Raises:
+        InputError: the format is unknown, or (while iterating) nothing of the source can be read by it.
+    """
+    check_format(format)
+    options = ReadOptions(memory_id=memory_id, date_order=date_order, fields=fields)
+    return _records(source, FORMATS[format], options)
+
+
+def _records(source: Source, module: ModuleType, options: ReadOptions) -> Iterator[Record]:
+    with source.open() as stream, source.open_text(stream) as text:
+        num_records = 0
+        for record in module.read(source, text, options):
+            num_records += 1
+            yield record
+        if stream.damage is None:
+            return
+        if num_records == 0:
+            raise InputError(f"'{source.name}' is damaged ({stream.damage}); give the complete file.")
+        yield Reject(
+            source=source.name, line=None, memory_id=None, reason="damaged file", excerpt=stream.damage[:120]
+        )

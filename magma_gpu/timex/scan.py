@@ -1,0 +1,189 @@
+"""Cuts a text of a language with blanks between words into classed tokens.
+
+It looks words up and reads numeric literals; it resolves nothing. What a reader would not guess: digits glued to an
+unknown word (`A1B2`) are unknown too, so codes and names do not turn into dates.
+"""
+
+import re
+from collections.abc import Mapping, Set
+from typing import Any
+
+from magma_gpu.timex.grammar import UNKNOWN, Classes, Context, Token
+from magma_gpu.timex.intervals import Cal, Clock
+
+Lexicon = Mapping[str, tuple[str, Any]]
+
+_MASTER = re.compile(
+    r"(?P<ymd>(?<!\d)\d{4}(?P<sep>[-/.])\d{1,2}(?P=sep)\d{1,2}(?!\d))"
+    r"|(?P<compact>(?<!\d)(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\d))"
+    r"|(?P<dmy>(?<![\d/.])(?:(?<!\d-)\d{1,2}(?P<sep2>[-.])\d{1,2}(?P=sep2)(?:\d{4}|\d\d)(?!\d|[-/]\d)"
+    r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?!\d|/\d)))"
+    r"|(?P<hm>(?<![\d:])\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:]))"
+    r"|(?P<my>(?<![\w/.-])\d{1,2}[-/]\d{4}(?!\d|[-/]))"
+    r"|(?P<md>(?<![\d/])\d{1,2}/\d{1,2}(?![\d/]))"
+    r"|(?P<big>\d{1,3}(?:,\d{3})+(?:\.\d+)?)"
+    r"|(?P<dec>\d+\.\d+)"
+    r"|(?P<ordd>\d+(?:st|nd|rd|th)\b)"
+    r"|(?P<digits>\d+)"
+    r"|(?P<ampm>(?<![^\W\d_])[ap](?:\s?\.\s?m\b(?:\s?\.)?|\s?m\b|(?<=\d[ap])\b))"
+    r"|(?P<frac>[½¼¾])"
+    r"|(?P<word>[^\W\d_]+)"
+    r"|(?P<suffix>['’](?:s|ll|re|d|ve|m|t)\b)"
+    r"|(?P<break>[!?\n;]|\.(?=\s|$))"
+    r"|(?P<other>\S)"
+)
+_PUNCTUATION = {
+    ",": "comma",
+    "-": "dash",
+    "–": "dash",
+    "—": "dash",
+    "~": "dash",
+    "/": "slash",
+    "(": "lpar",
+    ")": "rpar",
+    "'": "quote",
+    "’": "quote",
+    "$": "money",
+    "€": "money",
+    "£": "money",
+    "#": "money",
+    "<": "lt",
+    ">": "gt",
+    "=": "eq",
+    "%": "percent",
+    ".": "dot",
+}
+_FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
+# Units that are one letter, only behind digits: 3h, 10d.
+_GLUED = {"h": "hour", "d": "day", "y": "year", "w": "week", "s": "second"}
+
+
+class Scanner:
+    """Cuts texts by one lexicon."""
+
+    def __init__(
+        self,
+        classes: Classes,
+        lexicon: Lexicon,
+        *,
+        capitals: Set[str] = frozenset(),
+        future: Set[str] = frozenset(),
+        day_first: bool = False,
+    ) -> None:
+        """Args:
+        classes: where the class names of the lexicon get their characters.
+        lexicon: lower-case words with class name and value.
+        capitals: words that count only with a capital letter (Sun, Sat).
+        future: words that put their sentence into the future.
+        day_first: how 3/4/2023 is read.
+        """
+        self._code = classes.code
+        self._words = {w: (classes.code(name), value) for w, (name, value) in lexicon.items()}
+        self._capitals = capitals
+        self._future = future
+        self._day_first = day_first
+
+    def scan(self, original: str, context: Context) -> tuple[list[Token], bool]:
+        """Returns the tokens, and whether any of them could be part of a time expression."""
+        tokens: list[Token] = []
+        text, code, words = context.text, self._code, self._words
+        useful = False
+        for match in _MASTER.finditer(text):
+            kind = match.lastgroup
+            if kind == "word" or kind == "suffix":
+                word = match[0]
+                first, last = match.span()
+                if word in self._future:
+                    context.future.append(first)
+                if word in _GLUED and first and text[first - 1].isdigit():
+                    tokens.append(Token(code("unit"), first, last, _GLUED[word]))
+                    useful = True
+                    continue
+                found = words.get(word)
+                if found is not None and word in self._capitals and not self._named(original, first, context):
+                    found = None
+                if found is not None:
+                    useful = True
+                    tokens.append(Token(found[0], first, last, found[1]))
+                else:
+                    tokens.append(Token(UNKNOWN, first, last))
+                continue
+            if kind == "break":
+                context.ends.append(match.end())
+                tokens.append(Token(code("stop"), match.start(), match.end()))
+                continue
+            token = self._literal(kind or "", match, tokens)
+            useful = useful or token.code != UNKNOWN
+            tokens.append(token)
+        return tokens, useful
+
+    def _named(self, original: str, first: int, context: Context) -> bool:
+        """Says whether a word stands with a capital that the start of a sentence does not explain."""
+        if not original[first].isupper():
+            return False
+        before = original[:first].rstrip()
+        return bool(before) and before[-1] not in ".!?\n"
+
+    def _literal(self, kind: str, match: re.Match[str], tokens: list[Token]) -> Token:
+        text, (first, last) = match[0], match.span()
+        if kind in ("other", "frac"):
+            if kind == "frac":
+                return Token(self._code("frac"), first, last, _FRACTIONS[text])
+            name = _PUNCTUATION.get(text)
+            return Token(self._code(name) if name else UNKNOWN, first, last)
+        if kind == "ampm":
+            return Token(self._code("ampm"), first, last, text[0])
+        glued = bool(tokens) and tokens[-1].last == first and tokens[-1].code == UNKNOWN
+        if glued and match.string[first - 1].isalpha():
+            return Token(UNKNOWN, first, last)
+        name, value = self._number(kind, text)
+        return Token(self._code(name) if name else UNKNOWN, first, last, value)
+
+    def _number(self, kind: str, text: str) -> tuple[str, Any]:
+        if kind == "digits":
+            name = {1: "d", 2: "d", 4: "d4"}.get(len(text), "dn")
+            return name, int(text[:18])
+        if kind == "big":
+            return "dn", float(text.replace(",", ""))
+        if kind == "dec":
+            return "dec", float(text)
+        if kind == "ordd":
+            return "ordd", int(text[:-2][:9])
+        if kind == "hm":
+            return _clock(text)
+        numbers = [int(n) for n in re.findall(r"\d+", text)]
+        if kind == "compact":
+            return "date", Cal(int(text[:4]), int(text[4:6]), int(text[6:]))
+        if kind == "ymd":
+            return _checked(Cal(*numbers))
+        if kind == "my":
+            return _checked(Cal(numbers[1], numbers[0], None))
+        if kind == "md":
+            day, month = numbers if self._day_first else numbers[::-1]
+            return _checked(Cal(None, month, day)) if month <= 12 else ("", None)
+        day, month, year = numbers
+        if not self._day_first and "." not in text:
+            day, month = month, day
+        if month > 12:
+            day, month = month, day
+        if year < 100:
+            year += 2000 if year < 50 else 1900
+        return _checked(Cal(year, month, day))
+
+
+def _checked(cal: Cal) -> tuple[str, Any]:
+    good = 1 <= (cal.month or 1) <= 12 and 1 <= (cal.day or 1) <= 31 and (cal.year is None or cal.year > 0)
+    name = "date" if cal.year is not None or cal.day is None else "md"
+    return (name, cal) if good else ("", None)
+
+
+def _clock(text: str) -> tuple[str, Any]:
+    parts = text.split(":")
+    hour, minute = int(parts[0]), int(parts[1])
+    second = int(float(parts[2])) if len(parts) > 2 else 0
+    if hour > 24 or minute > 59 or second > 60:
+        return "", None
+    start = hour * 3600 + minute * 60 + second
+    loose = 1 <= hour <= 12 and not text.startswith("0")
+    grain, length = ("second", 1) if len(parts) > 2 else ("minute", 60)
+    return "hm", Clock(start, start + length, grain, loose)
