@@ -106,7 +106,8 @@ def fuse(scores: dict[str, FloatQE], weights: dict[str, float], k: float) -> npt
 def scaled(score_QE: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Divides each row by its largest value, where that is positive."""
     best = score_QE.max(axis=1, keepdims=True, initial=0.0)
-    return np.divide(score_QE, best, out=np.zeros_like(score_QE), where=best > 0)
+    divided: npt.NDArray[np.float64] = np.divide(score_QE, best, out=np.zeros_like(score_QE), where=best > 0)
+    return divided
 
 
 def _allowed(index: MemoryIndex, as_of: Sequence[int | None]) -> BoolQE:

@@ -47,9 +47,7 @@ class IngestConfig:
 
     def __post_init__(self) -> None:
         if self.num_shards < 1 or self.num_shards & (self.num_shards - 1) or self.num_shards > 65536:
-            raise ConfigError(
-                f"ingest.num_shards must be a power of two from 1 to 65536 (got {self.num_shards})."
-            )
+            raise ConfigError(f"ingest.num_shards must be a power of two from 1 to 65536 (got {self.num_shards}).")
         _one_of("ingest", "date_order", self.date_order, "", "day", "month")
         _in_range("ingest", "episode_gap_min", self.episode_gap_min, 0, 1e6)
         _in_range("ingest", "episode_max_turns", self.episode_max_turns, 1, 1e6)
@@ -170,6 +168,17 @@ class SearchConfig:
         _in_range("search", "max_depth", self.max_depth, 0, 1000)
         for name in ("smooth_next", "smooth_previous", "drop_threshold", "decay", "min_intent"):
             _in_range("search", name, getattr(self, name), 0.0, 1.0)
+        for name in ("spread_semantic", "spread_causal", "spread_entity"):
+            _in_range("search", name, getattr(self, name), 0.0, 1.0)
+        weights = ("dense", "dense_window", "lexical", "lexical_window", "time")
+        for name in weights:
+            _in_range("search", f"weight_{name}", getattr(self, f"weight_{name}"), 0.0, 1e6)
+        if not any(getattr(self, f"weight_{name}") for name in weights):
+            raise ConfigError("search needs a weight above 0 for one of its rankings (got 0 for all of them).")
+        _in_range("search", "retrieval_threshold", self.retrieval_threshold, -1.0, 1.0)
+        # Beyond this an exponential of the transition score leaves float32.
+        for name in ("lambda_structure", "lambda_affinity"):
+            _in_range("search", name, getattr(self, name), 0.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +247,10 @@ def load_config(path: Path | None = None, settings: typing.Sequence[str] = ()) -
         section, dot, key = name.strip().partition(".")
         if not (equals and dot and key):
             raise ConfigError(f"--set wants section.key=value, as in search.k=10 (got '{setting}').")
-        values.setdefault(section, {})[key] = _Text(text.strip())
+        entries = values.setdefault(section, {})
+        if not isinstance(entries, dict):
+            raise ConfigError(f"Config section [{section}] must be a table of keys (got {entries!r}).")
+        entries[key] = _Text(text.strip())
     return config_from(values)
 
 

@@ -82,7 +82,13 @@ def encoder_identity(config: EmbedConfig) -> dict[str, Any]:
             f"embed.encoder must be minilm, hash or a sentence-transformers folder with safetensors (got '{folder}')."
         )
     digest = stable_hash(*(_sha256(w) for w in weights))
-    return {"model": folder.name, "sha256": digest, "revision": config.revision, "dtype": config.dtype, "code": CODE_VERSION}
+    return {
+        "model": folder.name,
+        "sha256": digest,
+        "revision": config.revision,
+        "dtype": config.dtype,
+        "code": CODE_VERSION,
+    }
 
 
 def load_encoder(config: EmbedConfig, device: str) -> Encoder:
@@ -103,7 +109,8 @@ def load_encoder(config: EmbedConfig, device: str) -> Encoder:
         folder = Path(str(package.__file__)).parent / "model"
         if (got := _sha256(folder / "model.safetensors")) != MINILM_SHA256:
             raise ConfigError(
-                f"The weights in {MINILM_PACKAGE} have sha256 {got[:12]}, wanted {MINILM_SHA256[:12]}: reinstall version 0.1.0."
+                f"The weights in {MINILM_PACKAGE} have sha256 {got[:12]}, wanted {MINILM_SHA256[:12]}: "
+                "reinstall version 0.1.0."
             )
     else:
         folder = Path(config.encoder)
@@ -174,7 +181,7 @@ class SentenceEncoder:
                 out[batch] = self._forward([ids[r] for r in batch], length, height)
                 padding += length * height - sum(len(ids[r]) for r in batch)
         bad = ~(np.isfinite(out).all(axis=1) & (np.abs(np.linalg.norm(out, axis=1) - 1) < 1e-3))
-        for row in np.flatnonzero(bad):
+        for row in np.flatnonzero(bad).tolist():
             length = next(b for b in self.buckets if len(ids[row]) <= b)
             vector = self._forward([ids[row]], length, max(1, self.batch_tokens // length))[0]
             good = bool(np.isfinite(vector).all()) and abs(float(np.linalg.norm(vector)) - 1) < 1e-3
@@ -261,12 +268,14 @@ def embed_texts(
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+# Not strftime: the program around this one may have set another locale.
+_MONTHS = "January February March April May June July August September October November December".split()
 
 
 def day_of(time_us: int) -> str:
     """A day as people write it: 8 May 2023."""
     day = _EPOCH + datetime.timedelta(microseconds=time_us)
-    return f"{day.day} {day:%B} {day.year}"
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def check_reusable(status: str, vector: object) -> bool:

@@ -105,9 +105,7 @@ def resolve(
 
 
 def _most(count: Counter[str]) -> str:
-    return min(
-        count, key=lambda kind: (-count[kind], TYPES.index(kind) if kind in TYPES else len(TYPES), kind)
-    )
+    return min(count, key=lambda kind: (-count[kind], TYPES.index(kind) if kind in TYPES else len(TYPES), kind))
 
 
 def _rows(
@@ -263,13 +261,9 @@ def _read_windows(
         for m in found:
             if 0 <= m.index < len(seen):
                 mentions.append(
-                    EventMention(
-                        event_id=seen[m.index].event_id, surface=m.surface, type=m.type, origin=origin
-                    )
+                    EventMention(event_id=seen[m.index].event_id, surface=m.surface, type=m.type, origin=origin)
                 )
             else:
                 dropped[NOT_IN_WINDOW] += 1
-        edges += check_pairs(
-            pairs, seen, min_confidence=config.min_confidence, origin=origin, dropped=dropped
-        )
+        edges += check_pairs(pairs, seen, min_confidence=config.min_confidence, origin=origin, dropped=dropped)
     return mentions, edges

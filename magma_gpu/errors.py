@@ -33,6 +33,5 @@ def missing_package(package: str, extra: str, wanted_for: str) -> MissingPackage
         wanted_for: what it was wanted for, as the end of "is needed for".
     """
     return MissingPackageError(
-        f"The package {package} is needed for {wanted_for} and is not installed: "
-        f"pip install 'magma-gpu[{extra}]'."
+        f"The package {package} is needed for {wanted_for} and is not installed: pip install 'magma-gpu[{extra}]'."
     )

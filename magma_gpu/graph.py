@@ -97,8 +97,8 @@ class MemoryGraph:
 
 def from_hetero(data: "HeteroData") -> MemoryGraph:
     """The inverse of `MemoryGraph.to_hetero`."""
-    ids = [tuple(data[t].node_id) for t in NODE_TYPES]
-    offset = dict(zip(NODE_TYPES, (0, len(ids[0]), len(ids[0]) + len(ids[1])), strict=True))
+    events, episodes, entities = (tuple(data[t].node_id) for t in NODE_TYPES)
+    offset = {"event": 0, "episode": len(events), "entity": len(events) + len(episodes)}
     src, dst, kind, weight = [], [], [], []
     for name, (source, relation, target) in TRIPLES.items():
         store = data[source, relation, target]
@@ -108,7 +108,9 @@ def from_hetero(data: "HeteroData") -> MemoryGraph:
         weight.append(store.edge_attr)
     return _sorted_graph(
         data["memory_id"],
-        *ids,
+        events,
+        episodes,
+        entities,
         torch.cat([data[t].x for t in NODE_TYPES]),
         data["event"].time,
         torch.cat(src),
@@ -132,7 +134,16 @@ def _sorted_graph(
 ) -> MemoryGraph:
     by = torch.from_numpy(np.lexsort((type_E.numpy(), dst_E.numpy(), src_E.numpy())))
     return MemoryGraph(
-        memory_id, event_ids, episode_ids, entity_ids, x_ND, time_N, src_E[by], dst_E[by], type_E[by], weight_E[by]
+        memory_id,
+        event_ids,
+        episode_ids,
+        entity_ids,
+        x_ND,
+        time_N,
+        src_E[by],
+        dst_E[by],
+        type_E[by],
+        weight_E[by],
     )
 
 
@@ -212,7 +223,8 @@ def _unit_means(x: np.ndarray, src: np.ndarray, dst: np.ndarray, num_events: int
     by = np.lexsort((src[member], dst[member]))
     np.add.at(total, dst[member][by] - num_events, x[src[member][by]].astype(np.float64))
     norm = np.sqrt((total * total).sum(axis=1, keepdims=True))
-    return np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)
+    means: np.ndarray = np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)
+    return means
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,5 +259,8 @@ class GraphBatch:
         by = np.lexsort((relation, head, tail))
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(tail, minlength=ptr[-1]))])
         return GraphBatch(
-            torch.from_numpy(ptr), torch.from_numpy(indptr), torch.from_numpy(head[by]), torch.from_numpy(relation[by])
+            torch.from_numpy(ptr),
+            torch.from_numpy(indptr),
+            torch.from_numpy(head[by]),
+            torch.from_numpy(relation[by]),
         )

@@ -7,13 +7,15 @@ Equal turns without an id of their own (two times "ok" in one log) are told apar
 across sources the larger count holds.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from magma_gpu.config import IngestConfig
+from magma_gpu.manifest import Tombstone
 from magma_gpu.schema import TABLES, TIME
 from magma_gpu.segment import episode_title, find_episodes, split_text
 from magma_gpu.stamps import parse_stamps
@@ -22,7 +24,8 @@ from magma_gpu.types import MemoryNote, Question, Record, Reject, Turn
 
 S, I64 = pa.string(), pa.int64()
 
-# Rows as they lie between map and reduce. `ordinal` counts equals within a source.
+# Rows as they lie between map and reduce. `ordinal` counts equals within a source. `placed` says that `seq` was counted
+# by the reader from the start of a piece of a source (see pieces.py), and was not stated by the source.
 TURN_ROWS = pa.schema(
     [
         ("memory_id", S),
@@ -44,6 +47,7 @@ TURN_ROWS = pa.schema(
         ("session_time_text", S),
         ("session_seq", I64),
         ("session_title", S),
+        ("placed", pa.bool_()),
     ]
 )
 NOTE_ROWS = pa.schema([("memory_id", S)])
@@ -53,6 +57,10 @@ SPILL_SCHEMAS = {
     "rejected": TABLES["rejected"],
     "queries": TABLES["queries"],
 }
+
+
+class Place(int):
+    """A `Turn.seq` that counts from the start of a piece of a source, not from the start of the source."""
 
 
 @dataclass(slots=True)
@@ -73,6 +81,10 @@ class IngestCounts:
         for reason, count in other.by_reason.items():
             self.by_reason[reason] = self.by_reason.get(reason, 0) + count
 
+    def reject(self, reason: str) -> None:
+        self.rejected += 1
+        self.by_reason[reason] = self.by_reason.get(reason, 0) + 1
+
     def balanced(self) -> bool:
         return self.turns_in == self.new + self.unchanged + self.duplicates + self.rejected
 
@@ -88,7 +100,7 @@ def spill_rows(
     Yields:
         shard -> {"turns" | "notes" | "rejected" | "queries": rows}.
     """
-    seen: dict[tuple[str, str, str, str, str, str], int] = {}
+    seen: dict[str, int] = {}
     pending: list[Record] = []
     for record in records:
         pending.append(record)
@@ -101,7 +113,7 @@ def spill_rows(
 
 def _spill(
     records: list[Record],
-    seen: dict[tuple[str, str, str, str, str, str], int],
+    seen: dict[str, int],
     config: IngestConfig,
     counts: IngestCounts,
 ) -> dict[int, dict[str, pa.Table]]:
@@ -118,36 +130,35 @@ def _spill(
         if turn.time is not None and stamp.time is None:
             counts.unreadable_times += 1
         given = stamp if stamp.time is not None else date
-        ordinal = 0
+        # Where there is a time, this is the text that it was read from: `_turns_of` reads it again.
+        text = given.text if given.time is not None or stamp.text is None else stamp.text
+        row: dict[str, Any] = {
+            "memory_id": turn.memory_id,
+            "session_id": turn.session_id,
+            "turn_id": turn.turn_id,
+            "speaker": turn.speaker or turn.role,
+            "role": turn.role,
+            "text": turn.text,
+            "caption": turn.caption,
+            "reply_to": turn.reply_to,
+            "time": given.time,
+            "time_text": text,
+            "time_source": "given" if stamp.time is not None else "assumed" if date.time is not None else "missing",
+            "zone_source": given.zone_source,
+            "seq": turn.seq,
+            "ordinal": 0,
+            "source": turn.source,
+            "session_time": date.time,
+            "session_time_text": date.text,
+            "session_seq": turn.session_seq,
+            "session_title": turn.session_title,
+            "placed": isinstance(turn.seq, Place) or None,
+        }
         if turn.turn_id is None:
-            key = (turn.memory_id, turn.session_id, turn.speaker or turn.role, turn.text, turn.caption or "", str(given.time))
-            ordinal = seen.get(key, 0)
-            seen[key] = ordinal + 1
-        put(
-            "turns",
-            turn.memory_id,
-            {
-                "memory_id": turn.memory_id,
-                "session_id": turn.session_id,
-                "turn_id": turn.turn_id,
-                "speaker": turn.speaker or turn.role,
-                "role": turn.role,
-                "text": turn.text,
-                "caption": turn.caption,
-                "reply_to": turn.reply_to,
-                "time": given.time,
-                "time_text": stamp.text if turn.time is not None else date.text,
-                "time_source": "given" if stamp.time is not None else "assumed" if date.time is not None else "missing",
-                "zone_source": given.zone_source,
-                "seq": turn.seq,
-                "ordinal": ordinal,
-                "source": turn.source,
-                "session_time": date.time,
-                "session_time_text": date.text,
-                "session_seq": turn.session_seq,
-                "session_title": turn.session_title,
-            },
-        )
+            key = equal_key(row)
+            row["ordinal"] = seen.get(key, 0)
+            seen[key] = row["ordinal"] + 1
+        put("turns", turn.memory_id, row)
     questions = [r for r in records if isinstance(r, Question)]
     asked = parse_stamps([q.time for q in questions], assumed_zone=zone, date_order=order)
     for question, stamp in zip(questions, asked, strict=True):
@@ -166,8 +177,7 @@ def _spill(
         )
     for record in records:
         if isinstance(record, Reject):
-            counts.rejected += 1
-            counts.by_reason[record.reason] = counts.by_reason.get(record.reason, 0) + 1
+            counts.reject(record.reason)
             put(
                 "rejected",
                 record.memory_id or record.source,
@@ -192,25 +202,41 @@ def _spill(
 
 
 def reduce_shard(
-    existing: dict[str, pa.Table], spilled: dict[str, list[pa.Table]], config: IngestConfig, counts: IngestCounts
+    existing: dict[str, pa.Table],
+    spilled: dict[str, list[pa.Table]],
+    config: IngestConfig,
+    counts: IngestCounts,
+    *,
+    others: Sequence[dict[str, pa.Table]] = (),
+    tombstones: Sequence[Tombstone] = (),
 ) -> dict[str, pa.Table]:
     """Merges what a shard holds with what was read for it.
 
     Args:
         existing: the shard's tables of the ingest stage; missing ones count as empty.
         spilled: rows from the map, by kind; their order does not matter.
+        others: the same shard's tables of other stores, to be joined with it.
+        tombstones: what was forgotten; it is left out wherever it comes from.
 
     Returns:
         every table of the ingest stage, sorted as docs/tables.md says.
     """
+    stored = [existing, *others]
+    gone = _Forgotten(tombstones)
     turns: dict[str, dict[str, Any]] = {}
-    for row in _turns_of(existing):
-        turns[_turn_key(row)] = row
+    for tables in stored:
+        for row in _turns_of(tables, config):
+            key = _turn_key(row)
+            if not gone.holds(key, row):
+                turns[key] = _merge_equal(turns[key], row) if key in turns else row
     old = set(turns)
     met: set[str] = set()
     for table in spilled.get("turns", []):
         for row in table.to_pylist():
             key = _turn_key(row)
+            if gone.holds(key, row):
+                counts.reject("forgotten")
+                continue
             if key in met:
                 counts.duplicates += 1
             elif key in old:
@@ -224,24 +250,56 @@ def reduce_shard(
     for key, row in turns.items():
         by_memory.setdefault(row["memory_id"], []).append((key, row))
     noted = {m for table in spilled.get("notes", []) for m in table["memory_id"].to_pylist()}
-    noted |= set(existing["memories"]["memory_id"].to_pylist()) if "memories" in existing else set()
-    kept_sessions = _sessions_of(existing)
+    noted |= _without_turns(stored)
+    noted -= gone.memories
+    kept_sessions = _sessions_of(stored)
 
     out: dict[str, list[dict[str, Any]]] = {t: [] for t in ("memories", "sessions", "events", "episodes")}
     for memory_id in sorted(noted | set(by_memory)):
         _number_memory(memory_id, by_memory.get(memory_id, []), kept_sessions, config, out)
-    tables = {name: pa.Table.from_pylist(rows, schema=TABLES[name]) for name, rows in out.items()}
-    tables["times"] = _times(tables["events"], existing)
-    tables["rejected"] = _distinct("rejected", existing, spilled)
-    tables["queries"] = _queries(existing, spilled)
-    return tables
+    made = {name: pa.Table.from_pylist(rows, schema=TABLES[name]) for name, rows in out.items()}
+    made["times"] = _times(made["events"], stored)
+    made["rejected"] = _rejected([*_tables_of("rejected", stored), *spilled.get("rejected", [])], gone)
+    made["queries"] = _queries([*_tables_of("queries", stored), *spilled.get("queries", [])], gone)
+    return made
 
 
-def _turns_of(existing: dict[str, pa.Table]) -> Iterator[dict[str, Any]]:
+class _Forgotten:
+    """What tombstones keep out."""
+
+    def __init__(self, tombstones: Sequence[Tombstone]) -> None:
+        self.memories = {t.memory_id for t in tombstones if not t.session_id and not t.event_id}
+        self._sessions = {(t.memory_id, t.session_id) for t in tombstones if t.session_id and not t.event_id}
+        self._events = {t.event_id for t in tombstones if t.event_id}
+
+    def holds(self, key: str, row: dict[str, Any]) -> bool:
+        return (
+            row["memory_id"] in self.memories
+            or (row["memory_id"], row["session_id"]) in self._sessions
+            or (bool(self._events) and _event_id(key, 0) in self._events)
+        )
+
+
+def _tables_of(name: str, stored: Sequence[dict[str, pa.Table]]) -> list[pa.Table]:
+    return [tables[name] for tables in stored if name in tables]
+
+
+def _without_turns(stored: Sequence[dict[str, pa.Table]]) -> set[str]:
+    """Memories that stand for themselves; the others have a row because they have turns."""
+    return {
+        memory
+        for table in _tables_of("memories", stored)
+        for memory, turns in zip(table["memory_id"].to_pylist(), table["num_turns"].to_pylist(), strict=True)
+        if turns == 0
+    }
+
+
+def _turns_of(existing: dict[str, pa.Table], config: IngestConfig) -> Iterator[dict[str, Any]]:
     """The turns that stored events stand for: parts joined, inferred times forgotten."""
     if "events" not in existing:
         return
     whole: dict[str, Any] | None = None
+    event_id = ""
     # Parts of a turn lie side by side: they differ in `part` alone.
     for row in existing["events"].cast(_MICROS).to_pylist():
         if row["part"] > 0:
@@ -249,19 +307,38 @@ def _turns_of(existing: dict[str, pa.Table]) -> Iterator[dict[str, Any]]:
             whole["text"] += row["text"]
             continue
         if whole is not None:
-            yield whole
-        timed = row["time_source"] in ("given", "assumed")
+            yield _source_id(whole, event_id)
         whole = {name: row.get(name) for name in TURN_ROWS.names}
-        whole["time"] = row["time"] if timed else None
-        whole["time_source"] = row["time_source"] if timed else "missing"
-        whole["turn_id"] = None if row["turn_id"].startswith(_NO_ID) else row["turn_id"]
-        whole["ordinal"] = int(row["turn_id"][len(_NO_ID) :].split("-")[-1]) if whole["turn_id"] is None else 0
+        whole["ordinal"] = 0
+        event_id = row["event_id"]
+        if row["time_source"] == "inferred":
+            # A zone is known of what stood in for a time before a better one was inferred: the session's date.
+            of_session = row["zone_source"] != "missing"
+            whole["time"] = _read_again(row["time_text"], config) if of_session else None
+            whole["time_source"] = "assumed" if of_session else "missing"
     if whole is not None:
-        yield whole
+        yield _source_id(whole, event_id)
+
+
+def _read_again(text: str, config: IngestConfig) -> int:
+    stamp = parse_stamps([text], assumed_zone=config.assumed_zone, date_order=config.date_order)[0]
+    assert stamp.time is not None, f"the stored stamp {text!r} was read before"
+    return stamp.time
 
 
 # Turn ids of our own, for turns whose source has none; the number after the dash counts equals.
-_NO_ID = "~"
+_NO_ID = re.compile(r"~[0-9a-f]{12}-([0-9]{1,18})")
+
+
+def _source_id(whole: dict[str, Any], event_id: str) -> dict[str, Any]:
+    """Takes an id of our own off a turn; a source may have ids that look the same, so the event's id decides."""
+    if own := _NO_ID.fullmatch(whole["turn_id"]):
+        bare = whole | {"turn_id": None, "ordinal": int(own[1])}
+        if _event_id(_turn_key(bare), 0) == event_id:
+            return bare
+    return whole
+
+
 _MICROS = pa.schema([f if f.type != TIME else pa.field(f.name, I64, f.nullable) for f in TABLES["events"]])
 
 
@@ -279,6 +356,11 @@ def _base(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+def equal_key(row: dict[str, Any]) -> str:
+    """The same for turns that only their count tells apart."""
+    return stable_hash(*_base(row))
+
+
 def _turn_key(row: dict[str, Any]) -> str:
     return stable_hash(*_base(row), str(row["ordinal"]))
 
@@ -286,23 +368,37 @@ def _turn_key(row: dict[str, Any]) -> str:
 def _merge_equal(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     """One row for two readings of the same turn; the same whichever came first."""
     merged = dict(a)
-    for name in ("seq", "session_seq", "session_time", "session_time_text", "session_title", "source", "reply_to", "time_text"):
+    for name in (
+        "seq",
+        "session_seq",
+        "session_time",
+        "session_time_text",
+        "session_title",
+        "source",
+        "reply_to",
+        "time_text",
+    ):
         values = [v for v in (a[name], b[name]) if v is not None]
         merged[name] = min(values) if values else None
+    # "given" before "assumed".
+    for name in ("time_source", "zone_source"):
+        merged[name] = max(a[name], b[name])
     return merged
 
 
-def _sessions_of(existing: dict[str, pa.Table]) -> dict[tuple[str, str], dict[str, Any]]:
-    if "sessions" not in existing:
-        return {}
+def _sessions_of(stored: Sequence[dict[str, pa.Table]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     schema = pa.schema([f if f.type != TIME else pa.field(f.name, I64, f.nullable) for f in TABLES["sessions"]])
-    return {(r["memory_id"], r["session_id"]): r for r in existing["sessions"].cast(schema).to_pylist()}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for table in _tables_of("sessions", stored):
+        for row in table.cast(schema).to_pylist():
+            found.setdefault((row["memory_id"], row["session_id"]), []).append(row)
+    return found
 
 
 def _number_memory(
     memory_id: str,
     keyed: list[tuple[str, dict[str, Any]]],
-    kept: dict[tuple[str, str], dict[str, Any]],
+    kept: dict[tuple[str, str], list[dict[str, Any]]],
     config: IngestConfig,
     out: dict[str, list[dict[str, Any]]],
 ) -> None:
@@ -312,7 +408,8 @@ def _number_memory(
     sessions = []
     for session_id, members in by_session.items():
         _infer_times(members)
-        sessions.append(_session_row(memory_id, session_id, [row for _, row in members], kept.get((memory_id, session_id))))
+        of_session = [row for _, row in members]
+        sessions.append(_session_row(memory_id, session_id, of_session, kept.get((memory_id, session_id), ())))
     sessions.sort(key=lambda s: (s["time"] is None, s["time"] or 0, s["seq"], s["session_id"]))
     for ordinal, session in enumerate(sessions):
         session["ordinal"] = ordinal
@@ -346,16 +443,19 @@ def _number_memory(
 
 
 def _infer_times(members: list[tuple[str, dict[str, Any]]]) -> None:
-    """Places turns without a time between their neighbours in the source's order; never "now"."""
-    if all(row["time"] is not None for _, row in members):
-        return
+    """Places turns without a time between their neighbours in the source's order; never "now".
+
+    A session's date counts as a time only in a session none of whose turns has one of its own.
+    """
     rows = [row for _, row in sorted(members, key=lambda kr: (kr[1]["seq"], kr[0]))]
-    timed = [i for i, row in enumerate(rows) if row["time"] is not None]
-    if not timed:
+    sources = {row["time_source"] for row in rows}
+    known = "given" if "given" in sources else "assumed"
+    timed = [i for i, row in enumerate(rows) if row["time_source"] == known]
+    if not timed or len(sources) == 1:
         return
     after = 0
     for i, row in enumerate(rows):
-        if row["time"] is not None and row["time_source"] != "inferred":
+        if row["time_source"] == known:
             continue
         while after < len(timed) and timed[after] < i:
             after += 1
@@ -372,18 +472,18 @@ def _infer_times(members: list[tuple[str, dict[str, Any]]]) -> None:
 
 
 def _session_row(
-    memory_id: str, session_id: str, rows: list[dict[str, Any]], kept: dict[str, Any] | None
+    memory_id: str, session_id: str, rows: list[dict[str, Any]], kept: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     stamps = [(r["session_time"], r["session_time_text"] or "") for r in rows if r["session_time"] is not None]
     titles = [r["session_title"] for r in rows if r["session_title"] is not None]
     seqs = [r["session_seq"] for r in rows if r["session_seq"] is not None]
     sources = [r["source"] for r in rows]
-    if kept is not None:
-        if kept["time_source"] == "given":
-            stamps.append((kept["time"], kept["time_text"] or ""))
-        titles += [kept["title"]] if kept["title"] is not None else []
-        seqs.append(kept["seq"])
-        sources.append(kept["source"])
+    for session in kept:
+        if session["time_source"] == "given":
+            stamps.append((session["time"], session["time_text"] or ""))
+        titles += [session["title"]] if session["title"] is not None else []
+        seqs.append(session["seq"])
+        sources.append(session["source"])
     known = [r["time"] for r in rows if r["time"] is not None]
     time, text = min(stamps) if stamps else (min(known, default=None), None)
     return {
@@ -400,11 +500,11 @@ def _session_row(
 
 
 def _events_of(key: str, row: dict[str, Any], max_tokens: int) -> list[dict[str, Any]]:
-    turn_id = row["turn_id"] if row["turn_id"] is not None else f"{_NO_ID}{key[:12]}-{row['ordinal']}"
+    turn_id = row["turn_id"] if row["turn_id"] is not None else f"~{key[:12]}-{row['ordinal']}"
     return [
         {
             "memory_id": row["memory_id"],
-            "event_id": stable_hash(key, str(part))[:24],
+            "event_id": _event_id(key, part),
             "session_id": row["session_id"],
             "turn_id": turn_id,
             "position": 0,
@@ -423,6 +523,10 @@ def _events_of(key: str, row: dict[str, Any], max_tokens: int) -> list[dict[str,
         }
         for part, text in enumerate(split_text(row["text"], max_tokens))
     ]
+
+
+def _event_id(key: str, part: int) -> str:
+    return stable_hash(key, str(part))[:24]
 
 
 def _episodes(
@@ -454,32 +558,27 @@ def _episodes(
     return sorted(rows, key=lambda r: (r["first"], r["episode_id"]))
 
 
-def _times(events: pa.Table, existing: dict[str, pa.Table]) -> pa.Table:
+def _times(events: pa.Table, stored: Sequence[dict[str, pa.Table]]) -> pa.Table:
     """Time expressions of every event; those of events that did not change are taken over."""
     from magma_gpu.timex import tag
 
-    known: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    unchanged: dict[tuple[str, str], Any] = {}
-    if "events" in existing and "times" in existing:
-        old = existing["events"]
-        unchanged = dict(
-            zip(
-                zip(old["memory_id"].to_pylist(), old["event_id"].to_pylist(), strict=True),
-                old["time"].cast(I64).to_pylist(),
-                strict=True,
-            )
-        )
-        for row in existing["times"].cast(_TIMES_MICROS).to_pylist():
-            known.setdefault((row["memory_id"], row["event_id"]), []).append(row)
-    ids = list(zip(events["memory_id"].to_pylist(), events["event_id"].to_pylist(), strict=True))
-    references = events["time"].cast(I64).to_pylist()
+    known: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+    for tables in stored:
+        if "events" not in tables or "times" not in tables:
+            continue
+        rows_of: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in tables["times"].cast(_TIMES_MICROS).to_pylist():
+            rows_of.setdefault((row["memory_id"], row["event_id"]), []).append(row)
+        for event in _timed_ids(tables["events"]):
+            known[event] = rows_of.get(event[:2], [])
+    ids = _timed_ids(events)
     texts = events["text"].to_pylist()
-    fresh = [i for i, key in enumerate(ids) if key not in unchanged or unchanged[key] != references[i]]
-    spans = dict(zip(fresh, tag([texts[i] for i in fresh], [references[i] for i in fresh]), strict=True))
+    fresh = [i for i, event in enumerate(ids) if event not in known]
+    spans = dict(zip(fresh, tag([texts[i] for i in fresh], [ids[i][2] for i in fresh]), strict=True))
     rows: list[dict[str, Any]] = []
     for i, key in enumerate(ids):
         if i not in spans:
-            rows.extend(known.get(key, []))
+            rows.extend(known[key])
             continue
         rows.extend(
             {
@@ -496,25 +595,32 @@ def _times(events: pa.Table, existing: dict[str, pa.Table]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["times"])
 
 
+def _timed_ids(events: pa.Table) -> list[tuple[str, str, int | None]]:
+    columns = (events["memory_id"], events["event_id"], events["time"].cast(I64))
+    return list(zip(*(c.to_pylist() for c in columns), strict=True))
+
+
 _TIMES_MICROS = pa.schema([f if f.type != TIME else pa.field(f.name, I64, f.nullable) for f in TABLES["times"]])
 
 
-def _distinct(name: str, existing: dict[str, pa.Table], spilled: dict[str, list[pa.Table]]) -> pa.Table:
-    tables = [t.cast(TABLES[name]) for t in (*([existing[name]] if name in existing else []), *spilled.get(name, []))]
-    if not tables:
-        return TABLES[name].empty_table()
-    rows = {tuple(row.values()) for row in pa.concat_tables(tables).to_pylist()}
-    ordered = sorted(rows, key=lambda r: tuple((v is not None, v) for v in r))
-    return pa.Table.from_pylist([dict(zip(TABLES[name].names, r, strict=True)) for r in ordered], schema=TABLES[name])
+def _rejected(tables: Sequence[pa.Table], gone: _Forgotten) -> pa.Table:
+    """Every row once, sorted; nulls first."""
+    rows = {tuple(row.values()) for table in tables for row in table.cast(TABLES["rejected"]).to_pylist()}
+    names = TABLES["rejected"].names
+    at = names.index("memory_id")
+    ordered = sorted(
+        (r for r in rows if r[at] not in gone.memories), key=lambda r: tuple((v is not None, v) for v in r)
+    )
+    return pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in ordered], schema=TABLES["rejected"])
 
 
-def _queries(existing: dict[str, pa.Table], spilled: dict[str, list[pa.Table]]) -> pa.Table:
+def _queries(tables: Sequence[pa.Table], gone: _Forgotten) -> pa.Table:
     """One row a question; of two questions with one id the smaller row stays, so that order does not matter."""
     best: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
-    for table in (*([existing["queries"]] if "queries" in existing else []), *spilled.get("queries", [])):
+    for table in tables:
         for row in table.cast(TABLES["queries"]).to_pylist():
             key = (row["memory_id"], row["query_id"])
             rank = repr(list(row.values()))
-            if key not in best or rank < best[key][0]:
+            if row["memory_id"] not in gone.memories and (key not in best or rank < best[key][0]):
                 best[key] = (rank, row)
     return pa.Table.from_pylist([best[k][1] for k in sorted(best)], schema=TABLES["queries"])

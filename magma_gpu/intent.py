@@ -77,7 +77,10 @@ def word_features(questions: Sequence[str]) -> npt.NDArray[np.float64]:
             out[row, column] = bool(form.search(text))
         words = _WORD.findall(text)
         start = ["^", *words[:4]]
-        marks = [" ".join(p) for p in zip(start, start[1:], strict=False)] + [" ".join(start[:3]), " ".join(start[:4])]
+        marks = [" ".join(p) for p in zip(start, start[1:], strict=False)] + [
+            " ".join(start[:3]),
+            " ".join(start[:4]),
+        ]
         for mark in {*marks, *(w for w in words if w in _FUNCTION_WORDS)}:
             out[row, len(_FORMS) + int(stable_hash(mark)[:8], 16) % _HASHED] = 1.0
     return out
@@ -146,7 +149,9 @@ def load_classifier(path: Path = WEIGHTS) -> IntentClassifier:
                 models[name].load_state_dict(state)
                 models[name].eval()
     except (OSError, SafetensorError, RuntimeError, KeyError) as error:
-        raise StoreError(f"The intent weights '{path.name}' do not fit this version ({error}); run: magma-gpu train intent.") from None
+        raise StoreError(
+            f"The intent weights '{path.name}' do not fit this version ({error}); run: magma-gpu train intent."
+        ) from None
     return IntentClassifier(models["with_vector"], models["words_only"], meta["encoder"])
 
 
@@ -213,8 +218,12 @@ def train(
                 held[fold == f] = model(x[fold == f], words[fold == f])
         temperature = calibrate(held, target)
         models[name] = fit(x, words, target, l2=l2)
-        models[name].temperature.fill_(temperature)
-        scores[name] = {"folds": folds, "temperature": temperature, **report(torch.softmax(held / temperature, 1).numpy(), intent_Q)}
+        models[name].temperature = torch.tensor(temperature, dtype=torch.float64)
+        scores[name] = {
+            "folds": folds,
+            "temperature": temperature,
+            **report(torch.softmax(held / temperature, 1).numpy(), intent_Q),
+        }
     return models, scores
 
 

@@ -6,6 +6,7 @@ rounded to float32, so that neither batch shape nor index order shows. Equal vec
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,13 @@ class SimilarPairs:
 
 
 def mutual_neighbors(
-    x_ND: FloatND, order: IntN, k: int, threshold: float, *, approximate: bool = False, recall_sample: int = 256
+    x_ND: FloatND,
+    order: IntN,
+    k: int,
+    threshold: float,
+    *,
+    approximate: bool = False,
+    recall_sample: int = 256,
 ) -> SimilarPairs:
     """Joins two rows when each is among the other's k nearest and their cosine is above the threshold.
 
@@ -64,7 +71,7 @@ def mutual_neighbors(
     members = np.argsort(group, kind="stable")
     start = np.searchsorted(group[members], np.arange(len(unique) + 1))
     found, recall = _search_groups(unique, k, threshold, approximate, recall_sample)
-    neighbor, cosine, cut = _spread(found, members, start, n, k, threshold)
+    neighbor, cosine, cut = _spread(found, members, start, n, k)
     here = np.repeat(np.arange(n), neighbor.shape[1])
     there, weight = neighbor.reshape(-1), cosine.reshape(-1)
     keep = there >= 0
@@ -76,9 +83,7 @@ def mutual_neighbors(
     return _pairs(both[mutual] // n, both[mutual] % n, weight[first[mutual]], usable, cut, recall)
 
 
-def _pairs(
-    i: IntN, j: IntN, weight: npt.NDArray[np.float32], rows: IntN, cut: int, recall: float
-) -> SimilarPairs:
+def _pairs(i: IntN, j: IntN, weight: npt.NDArray[np.float32], rows: IntN, cut: int, recall: float) -> SimilarPairs:
     a, b = rows[i], rows[j]
     low, high = np.minimum(a, b), np.maximum(a, b)
     by = np.lexsort((high, low))
@@ -90,15 +95,12 @@ def _search_groups(
 ) -> tuple[list[tuple[IntN, npt.NDArray[np.float32]]], float]:
     """For each distinct vector: the distinct vectors above the threshold that may be among its k nearest, exactly."""
     wide = min(len(x), k + 1 + _SLACK)
-    exact_index = None if approximate else _index(x, approximate=False)
-    index = exact_index if exact_index is not None else _index(x, approximate=True)
-    score, at = index.search(x, wide)
+    score, at = _index(x, approximate=approximate).search(x, wide)
     rescored = _rescore(x, at)
     result: list[tuple[IntN, npt.NDArray[np.float32]]] = []
     short: list[int] = []
     for row in range(len(x)):
-        ok = (at[row] >= 0) & (rescored[row] > threshold)
-        result.append((at[row][ok].astype(np.int64), rescored[row][ok]))
+        result.append(_above(row, at[row], rescored[row], threshold))
         # The exact k-th may hide behind the last candidate when scores lie closer than float32 can tell.
         last = score[row][-1]
         if wide < len(x) and last > threshold - _FLOAT32_ERROR and not approximate:
@@ -108,19 +110,30 @@ def _search_groups(
     for first in range(0, len(short), _TILE):
         rows = np.array(short[first : first + _TILE])
         full = (x[rows].astype(np.float64) @ x.astype(np.float64).T).astype(np.float32)
-        for r, cosines in zip(rows, full, strict=True):
-            near = np.flatnonzero(cosines > threshold)
-            result[r] = (near.astype(np.int64), cosines[near])
+        for r, cosines in zip(rows.tolist(), full, strict=True):
+            result[r] = _above(r, np.arange(len(x)), np.minimum(cosines, np.float32(1.0)), threshold)
     recall = _recall(x, at, k, recall_sample) if approximate else 1.0
     return result, recall
 
 
-def _index(x: FloatND, *, approximate: bool) -> "object":
+def _above(
+    row: int, at: IntN, cosines: npt.NDArray[np.float32], threshold: float
+) -> tuple[IntN, npt.NDArray[np.float32]]:
+    """Candidates above the threshold; the row itself is always one, as rows that equal it are found through it."""
+    ok = (at >= 0) & (at != row) & (cosines > threshold)
+    near, cosine = at[ok].astype(np.int64), cosines[ok]
+    if np.float32(1.0) > np.float32(threshold):
+        near, cosine = np.append(near, row), np.append(cosine, np.float32(1.0))
+    return near, cosine
+
+
+def _index(x: FloatND, *, approximate: bool) -> Any:
     try:
         import faiss
     except ModuleNotFoundError:
         raise missing_package("faiss", "cpu", "semantic edges") from None
     dim = x.shape[1]
+    index: Any
     if not approximate:
         index = faiss.IndexFlatIP(dim)
     else:
@@ -140,14 +153,14 @@ def _index(x: FloatND, *, approximate: bool) -> "object":
 
 
 def _rescore(x: FloatND, at: IntN) -> npt.NDArray[np.float32]:
-    """Cosines of each row with its candidates, in float64, rounded to float32; -2 where there is none."""
+    """Cosines of each row with its candidates, in float64, rounded to float32, at most 1; -2 where there is none."""
     out = np.empty(at.shape, dtype=np.float32)
     for first in range(0, len(at), _TILE):
         rows = slice(first, first + _TILE)
         near = x[np.maximum(at[rows], 0)].astype(np.float64)
         out[rows] = np.einsum("nd,nkd->nk", x[rows].astype(np.float64), near).astype(np.float32)
     out[at < 0] = -2.0
-    return out
+    return np.minimum(out, np.float32(1.0))
 
 
 def _spread(
@@ -156,7 +169,6 @@ def _spread(
     start: IntN,
     n: int,
     k: int,
-    threshold: float,
 ) -> tuple[IntN, npt.NDArray[np.float32], int]:
     """From neighbours of distinct vectors to the k nearest of every row; ties to the smaller row."""
     neighbor = np.full((n, k), -1, dtype=np.int64)

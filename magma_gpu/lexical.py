@@ -5,6 +5,7 @@ product. Words are folded to lower case, stripped of common words and stemmed (E
 single characters and pairs of them.
 """
 
+import logging
 import re
 import unicodedata
 import warnings
@@ -20,8 +21,8 @@ FloatQN = npt.NDArray[np.float32]
 STOP_WORDS = frozenset(
     "a an and are as at be been but by can could did do does doing for from had has have he her hers him his how i if "
     "in into is it its just me my of on or our ours she should so than that the their theirs them then there these "
-    "they this those to too us very was we were what when where which while who whom why will with would you your yours "
-    "am about also any being get got im ive dont id ill s t re ve ll d m".split()
+    "they this those to too us very was we were what when where which while who whom why will with would you your "
+    "yours am about also any being get got im ive dont id ill s t re ve ll d m".split()
 )
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
@@ -64,6 +65,8 @@ class LexicalIndex:
         if self._vocabulary:
             import bm25s
 
+            # It tells of every index it builds, whatever the level of the root logger.
+            logging.getLogger("bm25s").setLevel(logging.WARNING)
             index = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
             with warnings.catch_warnings():
                 # bm25s divides by the length of texts without terms and stores nothing for them.
@@ -82,6 +85,27 @@ class LexicalIndex:
         Returns:
             float32 [Q, N], 0 where no term is shared.
         """
+        result: FloatQN = (self._counts(questions) @ self._weight_VN).toarray()
+        return result
+
+    def coverage(self, questions: Sequence[Sequence[str]]) -> FloatQN:
+        """The share of a question's terms, weighted by rarity, that each text has: float32 [Q, N] in [0, 1].
+
+        Terms that no text has weigh as much as the rarest.
+        """
+        frequency = np.diff(self._weight_VN.indptr)
+        rarity = np.log1p(self.num_texts / np.maximum(frequency, 1)).astype(np.float32)
+        counts = self._counts(questions)
+        counts.data[:] = 1.0
+        counts = counts @ sp.diags_array(rarity).tocsr() if len(rarity) else counts
+        unknown = np.array([sum(t not in self._vocabulary for t in set(q)) for q in questions], dtype=np.float32)
+        total = np.asarray(counts.sum(axis=1)).ravel() + unknown * np.float32(np.log1p(self.num_texts))
+        has = self._weight_VN.copy()
+        has.data = np.ones_like(has.data)
+        result: FloatQN = (counts @ has).toarray() / np.maximum(total, 1e-9)[:, None]
+        return result.astype(np.float32)
+
+    def _counts(self, questions: Sequence[Sequence[str]]) -> sp.csr_matrix:
         rows: list[int] = []
         columns: list[int] = []
         for row, terms in enumerate(questions):
@@ -89,6 +113,4 @@ class LexicalIndex:
             rows.extend([row] * len(known))
             columns.extend(known)
         shape = (len(questions), self._weight_VN.shape[0])
-        counts = sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)
-        result: FloatQN = (counts @ self._weight_VN).toarray()
-        return result
+        return sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)

@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # Tables that a search reads of a memory.
-_TABLES = ("events", "vectors", "episodes", "times", "entities", "edges/temporal", "edges/semantic", "edges/causal", "edges/entity")
+_TABLES = (
+    "events",
+    "vectors",
+    "episodes",
+    "times",
+    "entities",
+    "edges/temporal",
+    "edges/semantic",
+    "edges/causal",
+    "edges/entity",
+)
 _STAGE_OF_EDGE = {"temporal": "link", "semantic": "link", "causal": "resolve", "entity": "resolve"}
 
 
@@ -157,7 +167,9 @@ class Memory:
             shown = ", ".join(repr(i) for i in ids[:5]) + (", ..." if len(ids) > 5 else "")
             raise InputError(f"The store holds {len(ids)} memories and none was named; give --memory, one of {shown}.")
         if memory_id not in set(ids):
-            raise InputError(f"The store holds no memory '{memory_id}'; `magma-gpu memories {self.store.root}` lists them.")
+            raise InputError(
+                f"The store holds no memory '{memory_id}'; `magma-gpu memories {self.store.root}` lists them."
+            )
         return memory_id
 
     def graph(self, memory_id: str) -> MemoryGraph:
@@ -240,7 +252,9 @@ class Memory:
             InputError: no such memory, or a time that cannot be read.
         """
         memory = self.require(memory_id)
-        return self.ask([Question(memory_id=memory, query_id=str(n), question=q, time=as_of) for n, q in enumerate(questions)])
+        return self.ask(
+            [Question(memory_id=memory, query_id=str(n), question=q, time=as_of) for n, q in enumerate(questions)]
+        )
 
     def encode(self, questions: Sequence[str]) -> npt.NDArray[np.float32]:
         """Vectors of questions, float32 [Q, D]."""
@@ -295,7 +309,9 @@ class Memory:
             for place, found in enumerate(search(indexes, asked, self.config.search)):
                 i = rows[place]
                 index = indexes[int(asked.memory_Q[place])]
-                results[i] = self._result(questions[i], index, found.found, intent[place], asked.windows[place], found.truncated)
+                results[i] = self._result(
+                    questions[i], index, found.found, intent[place], asked.windows[place], found.truncated
+                )
         return [results[i] for i in range(len(questions))]
 
     @property
@@ -365,11 +381,12 @@ def _split(table: pa.Table, members: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of each of some memories in a table sorted by memory."""
     column = table["memory_id"].combine_chunks() if table.num_rows else pa.array([], pa.string())
     if not len(column):
-        return {m: table for m in members}
+        return dict.fromkeys(members, table)
     encoded = column.dictionary_encode()
     codes = encoded.indices.to_numpy()
     starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
     ends = np.r_[starts[1:], len(codes)]
     place = {encoded.dictionary[codes[a]].as_py(): (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)}
-    return {m: table.slice(place[m][0], place[m][1] - place[m][0]) if m in place else table.slice(0, 0) for m in members}
-
+    return {
+        m: table.slice(place[m][0], place[m][1] - place[m][0]) if m in place else table.slice(0, 0) for m in members
+    }

@@ -36,8 +36,12 @@ class MemoryIndex:
     window_ED: FloatED
     turn_ids: list[str]
     speakers: list[str]
+    roles: list[str]
     texts: list[str]
     captions: list[str | None]
+    # Every name an entity goes by, in the order of the graph's entities.
+    entity_names: list[list[str]]
+    session_E: IntE
     episode_E: IntE
     next_E: IntE
     previous_E: IntE
@@ -46,6 +50,7 @@ class MemoryIndex:
     span_start: IntE
     span_end: IntE
     span_text: list[str]
+    terms: list[list[str]]
     lexical: LexicalIndex
     lexical_window: LexicalIndex
     missing: tuple[str, ...]
@@ -57,12 +62,17 @@ class MemoryIndex:
         return len(self.turn_ids)
 
 
-def build_index(memory_id: str, tables: dict[str, pa.Table], missing: tuple[str, ...], analyzer: Analyzer) -> MemoryIndex:
+def build_index(
+    memory_id: str, tables: dict[str, pa.Table], missing: tuple[str, ...], analyzer: Analyzer
+) -> MemoryIndex:
     """Makes the index of one memory from its rows (see `graph.build_graph`), `times` among them."""
     events = tables["events"]
     graph = build_graph(memory_id, tables)
     num_events = events.num_rows
-    before, after = _neighbors(events["session_id"].to_pylist())
+    sessions = events["session_id"].to_pylist()
+    before, after = _neighbors(sessions)
+    number_of = {session: n for n, session in enumerate(dict.fromkeys(sessions))}
+    entities = tables["entities"]
     x = graph.x_ND[:num_events].numpy()
     times = graph.time_N.numpy()
     texts, speakers = events["text"].to_pylist(), events["speaker"].to_pylist()
@@ -72,7 +82,11 @@ def build_index(memory_id: str, tables: dict[str, pa.Table], missing: tuple[str,
         day = day_of(time) if time != NO_TIME else ""
         terms.append(analyzer.terms(f"{day} {speaker} {text} {caption or ''}"))
     window_terms = [
-        [*(terms[before[i]] if before[i] >= 0 else ()), *terms[i], *(terms[after[i]] if after[i] >= 0 else ())]
+        [
+            *(terms[before[i]] if before[i] >= 0 else ()),
+            *terms[i],
+            *(terms[after[i]] if after[i] >= 0 else ()),
+        ]
         for i in range(num_events)
     ]
     number = {event_id: i for i, event_id in enumerate(graph.event_ids)}
@@ -90,8 +104,14 @@ def build_index(memory_id: str, tables: dict[str, pa.Table], missing: tuple[str,
         window_ED=_window_means(x, before, after),
         turn_ids=events["turn_id"].to_pylist(),
         speakers=speakers,
+        roles=events["role"].to_pylist(),
         texts=texts,
         captions=captions,
+        entity_names=[
+            [name, *aliases]
+            for name, aliases in zip(entities["name"].to_pylist(), entities["aliases"].to_pylist(), strict=True)
+        ],
+        session_E=np.array([number_of[s] for s in sessions], dtype=np.int64),
         episode_E=episode,
         next_E=after,
         previous_E=before,
@@ -100,6 +120,7 @@ def build_index(memory_id: str, tables: dict[str, pa.Table], missing: tuple[str,
         span_start=spans["start"].cast(pa.int64()).to_numpy()[by],
         span_end=spans["end"].cast(pa.int64()).to_numpy()[by],
         span_text=[span_text[i] for i in by],
+        terms=terms,
         lexical=LexicalIndex(terms),
         lexical_window=LexicalIndex(window_terms),
         missing=missing,
@@ -124,4 +145,5 @@ def _window_means(x: FloatED, before: IntE, after: IntE) -> FloatED:
     for near in (before, after):
         total[near >= 0] += x[near[near >= 0]]
     norm = np.sqrt((total * total).sum(axis=1, keepdims=True))
-    return np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)
+    means: FloatED = np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)
+    return means

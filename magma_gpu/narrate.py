@@ -1,7 +1,7 @@
 """Found events as context for a language model: ordered by intent, each with its reference, within a token budget.
 
 The best events are kept whole; a run of others between them is folded into one line. Nothing of a log can break out of
-its line: white space inside a text is one space.
+its line: white space in it, also inside a name or an id, is one space.
 """
 
 import datetime
@@ -19,10 +19,11 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 
 def iso(time_us: int | None) -> str | None:
-    """UTC microseconds as ISO 8601, to the second."""
-    if time_us is None or time_us == NO_TIME:
+    """UTC microseconds as ISO 8601, to the second; None for no time and for the open side of an interval."""
+    if time_us is None or time_us == NO_TIME or not _is_day(time_us):
         return None
-    return (_EPOCH + datetime.timedelta(microseconds=time_us)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = (_EPOCH + datetime.timedelta(microseconds=time_us)).replace(microsecond=0, tzinfo=None)
+    return f"{moment.isoformat()}Z"
 
 
 def block(index: MemoryIndex, event: int) -> str:
@@ -30,26 +31,33 @@ def block(index: MemoryIndex, event: int) -> str:
     said = iso(int(index.time_E[event]))
     first, last = np.searchsorted(index.span_event, [event, event + 1])
     about = [
-        f"{index.span_text[i]} = {_interval(int(index.span_start[i]), int(index.span_end[i]))}" for i in range(first, last)
+        f"{index.span_text[i]} = {_interval(int(index.span_start[i]), int(index.span_end[i]))}"
+        for i in range(first, last)
     ]
-    words = " ".join(index.texts[event].split())
+    words = index.texts[event]
     if index.captions[event]:
-        words = f"{words} [image: {' '.join(str(index.captions[event]).split())}]".strip()
+        words = f"{words} [image: {index.captions[event]}]"
     when = f" {said[:16].replace('T', ' ')}" if said else ""
     times = f" ({'; '.join(about)})" if about else ""
-    return f"[{index.turn_ids[event]}]{when} {index.speakers[event]}: {words}{times}"
+    return " ".join(f"[{index.turn_ids[event]}]{when} {index.speakers[event]}: {words}{times}".split())
 
 
 def _interval(start: int, end: int) -> str:
     """Days as people write them; the end is exclusive."""
-    low, high = _EPOCH_US_RANGE
-    if not (low <= start < high and low <= end < high):
-        return f"from {day_of(start)}" if low <= start < high else f"until {day_of(end)}" if low <= end < high else "any time"
+    if not _is_day(start):
+        return f"until {day_of(end - 1)}" if _is_day(end) else "any time"
+    if not _is_day(end):
+        return f"from {day_of(start)}"
     a, b = day_of(start), day_of(max(start, end - 1))
     return a if a == b else f"{a} to {b}"
 
 
-_EPOCH_US_RANGE = (-62_135_596_800_000_000, 253_402_300_800_000_000)
+# The first and the last microsecond of the calendar stand for the open sides of intervals.
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+def _is_day(time_us: int) -> bool:
+    return _FIRST_US < time_us < _LAST_US
 
 
 def order(index: MemoryIndex, found: Sequence[Found], intent: str) -> list[Found]:
@@ -75,10 +83,10 @@ def _causes_first(index: MemoryIndex, by_time: list[Found]) -> list[Found]:
         if cause in chosen and effect in chosen and cause != effect:
             causes[effect].add(cause)
     told: list[Found] = []
-    waiting = [f.event for f in by_time]
+    waiting = dict.fromkeys(f.event for f in by_time)
     while waiting:
-        free = next((e for e in waiting if not causes[e] & set(waiting)), waiting[0])
-        waiting.remove(free)
+        free = next((e for e in waiting if waiting.keys().isdisjoint(causes[e])), next(iter(waiting)))
+        del waiting[free]
         told.append(chosen[free])
     return told
 
@@ -97,10 +105,11 @@ def narrate(
         the context and its number of tokens.
     """
     uncounted = [f.event for f in found if f.event not in index.block_tokens]
-    for event, tokens in zip(uncounted, count_tokens([block(index, e) for e in uncounted]), strict=True):
+    # With its line end, which is a token to some tokenizers.
+    for event, tokens in zip(uncounted, count_tokens([f"{block(index, e)}\n" for e in uncounted]), strict=True):
         index.block_tokens[event] = tokens
     ordered = order(index, found, intent)
-    fold = _fold_tokens(count_tokens)
+    fold = max(count_tokens([f"{_fold(n)}\n" for n in (1, 99, max(1, len(found)))]))
     kept: set[int] = set()
     used = 0
     for f in found:
@@ -111,22 +120,18 @@ def narrate(
             used += index.block_tokens[f.event]
     lines: list[str] = []
     folded = 0
-    for f in [*ordered, None]:
-        if f is not None and f.event not in kept:
+    for told in [*ordered, None]:
+        if told is not None and told.event not in kept:
             folded += 1
             continue
         if folded and fold <= budget:
             lines.append(_fold(folded))
             used += fold
         folded = 0
-        if f is not None:
-            lines.append(block(index, f.event))
+        if told is not None:
+            lines.append(block(index, told.event))
     return "\n".join(lines), used
 
 
 def _fold(count: int) -> str:
     return f"\u2026 {count} intermediate event{'s' if count > 1 else ''} \u2026"
-
-
-def _fold_tokens(count_tokens: CountTokens) -> int:
-    return max(count_tokens([_fold(1), _fold(99)]))

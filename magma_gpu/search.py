@@ -85,9 +85,9 @@ def search(indexes: Sequence[MemoryIndex], asked: Asked, config: SearchConfig) -
         signals[m] = measure(
             index,
             asked.query_QD[rows],
-            [asked.terms[r] for r in rows],
-            [asked.windows[r] for r in rows],
-            [asked.as_of[r] for r in rows],
+            [asked.terms[r] for r in rows.tolist()],
+            [asked.windows[r] for r in rows.tolist()],
+            [asked.as_of[r] for r in rows.tolist()],
             config,
         )
     walks = _walks(indexes, asked, rows_of, signals, config) if config.policy == "paper" else None

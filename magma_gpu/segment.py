@@ -11,7 +11,10 @@ from dataclasses import dataclass
 # A run of letters or digits, or one other visible character. Scripts without spaces count a token a character.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _PIECE = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+|[^\s]")
-_SENTENCE_END = re.compile(r"[.!?\u2026\u061f\u0964]+[\"'\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*\s*|\n+\s*")
+# A run of marks is tried from its first one alone, so that a text of nothing but dots takes no quadratic time.
+_SENTENCE_END = re.compile(
+    r"(?<![.!?\u2026\u061f\u0964])[.!?\u2026\u061f\u0964]+[\"'\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*\s*|\n+\s*"
+)
 _SPACE = re.compile(r"\s+")
 # Letters of a word that fit one token before it is likely to be cut into pieces of about three.
 _WHOLE_WORD = 9
@@ -59,12 +62,14 @@ def _pack(pieces: Sequence[str], max_tokens: int) -> list[str]:
     parts: list[str] = []
     current, size = "", 0
     for piece in pieces:
-        tokens = estimate_tokens(piece)
-        if current and size + tokens > max_tokens:
+        # Two pieces of one word are more tokens together than apart.
+        inside = bool(current) and not current[-1].isspace()
+        total = estimate_tokens(current + piece) if inside else size + estimate_tokens(piece)
+        if current and total > max_tokens:
             parts.append(current)
-            current, size = "", 0
+            current, total = "", estimate_tokens(piece)
         current += piece
-        size += tokens
+        size = total
     # A tail without a visible character is no part of its own.
     if parts and not current.strip():
         parts[-1] += current

@@ -126,7 +126,12 @@ class EmbedStage:
             column = old["vector"].combine_chunks()
             dim = column.type.list_size
             for row, (text_hash, status, tokens) in enumerate(
-                zip(old["text_hash"].to_pylist(), old["status"].to_pylist(), old["num_tokens"].to_pylist(), strict=True)
+                zip(
+                    old["text_hash"].to_pylist(),
+                    old["status"].to_pylist(),
+                    old["num_tokens"].to_pylist(),
+                    strict=True,
+                )
             ):
                 if check_reusable(status, column[row]):
                     known[text_hash] = (np.asarray(column[row].values), tokens, status)

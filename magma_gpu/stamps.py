@@ -243,9 +243,7 @@ _DATES = (
         r"\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\.?[\s-]*(?:of\s+)?" + _MONTH + r"(?:[\s,-]*(?P<y>\d{4}|\d\d)\b)?",
         _FLAGS,
     ),
-    re.compile(
-        r"\b" + _MONTH + r"[\s-]*(?P<d>\d{1,2})(?:st|nd|rd|th)?\b(?:[\s,-]*(?P<y>\d{4}|\d\d)\b)?", _FLAGS
-    ),
+    re.compile(r"\b" + _MONTH + r"[\s-]*(?P<d>\d{1,2})(?:st|nd|rd|th)?\b(?:[\s,-]*(?P<y>\d{4}|\d\d)\b)?", _FLAGS),
     re.compile(r"(?<![\d.])(?P<d>\d{1,2})(?P<sep>\.)\s?(?P<m>\d{1,2})\.\s?(?P<y>\d{4}|\d\d)(?!\d)", _FLAGS),
     re.compile(r"(?<!\d)(?P<a>\d{1,2})(?P<sep>[/-])(?P<b>\d{1,2})(?P=sep)(?P<y>\d{4}|\d\d)(?!\d)", _FLAGS),
     re.compile(r"(?<!\d)(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)(?!\d)", _FLAGS),

@@ -8,19 +8,20 @@ progress keeps its own list in `building.json`: what it names is used again afte
 import contextlib
 import errno
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from magma_gpu.errors import StoreError
-from magma_gpu.schema import FORMAT_VERSION, TABLES, vectors_schema
+from magma_gpu.manifest import Entry as Entry
+from magma_gpu.manifest import Manifest as Manifest
+from magma_gpu.manifest import NewerStoreError as NewerStoreError
+from magma_gpu.manifest import Tombstone as Tombstone
+from magma_gpu.schema import TABLES, vectors_schema
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
@@ -28,89 +29,6 @@ LEDGER = "ledger.json"
 LOCK = ".lock"
 # One memory opens without its whole shard.
 ROW_GROUP = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One Parquet file that counts."""
-
-    file: str
-    rows: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a store holds; replaced as a whole, never edited in place."""
-
-    config: dict[str, dict[str, Any]]
-    fingerprints: dict[str, str]
-    # What a stage's model is, in words, for messages: {"embed": {"model": ..., "dim": ...}}.
-    models: dict[str, dict[str, Any]]
-    num_shards: int
-    # tables[name][shard]
-    tables: dict[str, dict[int, Entry]] = field(default_factory=dict)
-
-    def entry(self, table: str, shard: int) -> Entry | None:
-        return self.tables.get(table, {}).get(shard)
-
-    def with_entries(self, shard: int, entries: dict[str, Entry | None]) -> "Manifest":
-        """Returns a copy with some of a shard's entries set (or removed, where None)."""
-        tables = dict(self.tables)
-        for table, entry in entries.items():
-            of_table = dict(tables.get(table, {}))
-            if entry is None:
-                of_table.pop(shard, None)
-            else:
-                of_table[shard] = entry
-            tables[table] = of_table
-        return replace(self, tables=tables)
-
-    def files(self) -> set[str]:
-        return {e.file for shards in self.tables.values() for e in shards.values()}
-
-    def to_json(self) -> bytes:
-        document = {
-            "format_version": FORMAT_VERSION,
-            "config": self.config,
-            "fingerprints": self.fingerprints,
-            "models": self.models,
-            "num_shards": self.num_shards,
-            "tables": {
-                table: {
-                    f"{shard:05d}": {"file": e.file, "rows": e.rows, "sha256": e.sha256}
-                    for shard, e in sorted(shards.items())
-                }
-                for table, shards in sorted(self.tables.items())
-            },
-        }
-        return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
-    @staticmethod
-    def from_json(data: bytes, where: str) -> "Manifest":
-        try:
-            document = json.loads(data)
-            version = document["format_version"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"'{where}' is not a manifest of a memory store ({error}); restore it or use another --out.") from None
-        if version != FORMAT_VERSION:
-            raise StoreError(
-                f"'{where}' has format version {version} and this release reads {FORMAT_VERSION}: "
-                f"use the release that wrote it, or another --out."
-            )
-        try:
-            return Manifest(
-                config=document["config"],
-                fingerprints=document["fingerprints"],
-                models=document["models"],
-                num_shards=document["num_shards"],
-                tables={
-                    table: {int(shard): Entry(e["file"], e["rows"], e["sha256"]) for shard, e in shards.items()}
-                    for table, shards in document["tables"].items()
-                },
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"'{where}' is damaged (at {error}); restore it or build again with --overwrite.") from None
 
 
 class Store:
@@ -131,7 +49,8 @@ class Store:
             StoreError: the disk is full or the folder cannot be written.
         """
         target = self.path(name)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        # Unique over machines too: workers of two nodes may write the same shard at the same time.
+        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -181,32 +100,59 @@ class Store:
         manifest = self.manifest()
         if manifest is None:
             if not self.root.is_dir():
-                raise StoreError(f"There is no store at '{self.root}'; make one with: magma-gpu build INPUT --out {self.root}.")
-            raise StoreError(f"'{self.root}' holds no finished store (no {MANIFEST}); run the build again to finish it.")
+                raise StoreError(
+                    f"There is no store at '{self.root}'; make one with: magma-gpu build INPUT --out {self.root}."
+                )
+            if self.path(BUILDING).exists() or not self.has_files():
+                raise StoreError(
+                    f"'{self.root}' holds no finished store (no {MANIFEST}); run the build again to finish it."
+                )
+            raise StoreError(
+                f"'{self.root}' holds shard files and no {MANIFEST}, so what counts cannot be told; "
+                "run the build of its logs again to make it anew from the files, or restore it."
+            )
         return manifest
 
     def save_building(self, manifest: Manifest) -> None:
         self.write_bytes(BUILDING, manifest.to_json())
 
+    def drop_building(self) -> None:
+        self.path(BUILDING).unlink(missing_ok=True)
+
     def commit(self, manifest: Manifest) -> None:
         """Makes a manifest the one that counts, then removes what it no longer names."""
         self.write_bytes(MANIFEST, manifest.to_json())
-        self.path(BUILDING).unlink(missing_ok=True)
+        self.drop_building()
         self.sweep(manifest.files())
 
     def sweep(self, keep: set[str]) -> int:
-        """Deletes Parquet and temporary files in table folders that are not in `keep`; returns how many."""
+        """Deletes Parquet files in table folders that are not in `keep`; returns how many."""
         removed = 0
         for table in TABLES:
-            folder = self.path(table)
-            if not folder.is_dir():
-                continue
-            for file in sorted(folder.iterdir()):
-                ours = file.name.startswith("shard-") or (file.name.startswith(".shard-") and file.suffix == ".tmp")
-                if file.is_file() and ours and f"{table}/{file.name}" not in keep:
+            for file in self._shard_files(table):
+                if f"{table}/{file.name}" not in keep:
                     file.unlink(missing_ok=True)
                     removed += 1
         return removed
+
+    def remove_temporary(self) -> None:
+        """Deletes what killed writers left half-written; only for who holds the lock."""
+        for folder in (".", *TABLES, *(str(p.relative_to(self.root)) for p in self.root.glob("failed/*"))):
+            for file in self.path(folder).glob(".*.tmp"):
+                file.unlink(missing_ok=True)
+
+    def has_files(self) -> bool:
+        """Whether there are shards of any table, counted or not."""
+        return any(True for table in TABLES for _ in self._shard_files(table))
+
+    def _shard_files(self, table: str) -> list[Path]:
+        folder = self.path(table)
+        return sorted(folder.glob("shard-*.parquet")) if folder.is_dir() else []
+
+    def keys(self, table: str, shard: int) -> list[str]:
+        """The keys under which there are files of a shard, counted or not."""
+        start = f"shard-{shard:05d}-"
+        return [f.stem.removeprefix(start) for f in self._shard_files(table) if f.name.startswith(start)]
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -226,7 +172,9 @@ class Store:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StoreError(f"Another build is writing to '{self.root}'; wait for it to end, or use another --out.") from None
+                raise StoreError(
+                    f"Another build is writing to '{self.root}'; wait for it to end, or use another --out."
+                ) from None
             yield
 
     # ----------------------------------------------------------------- tables
@@ -242,19 +190,48 @@ class Store:
         return Entry(name, data.num_rows, hashlib.sha256(content).hexdigest())
 
     def find_table(self, table: str, shard: int, key: str) -> Entry | None:
-        """The entry of a file that an earlier, unfinished run left under this key; None if absent or damaged."""
+        """The entry of a file that an earlier, unfinished run left under this key; None if absent or damaged.
+
+        Every row is decoded: there is no checksum yet that it could be held against.
+        """
         name = self.file_name(table, shard, key)
         try:
             content = self.path(name).read_bytes()
-            rows = pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows
-        except FileNotFoundError:
-            return None
+            rows = pq.read_table(pa.BufferReader(content)).num_rows
         except (OSError, pa.ArrowException):
             return None
         return Entry(name, rows, hashlib.sha256(content).hexdigest())
 
+    def damage(self, entry: Entry, *, checksum: bool) -> str | None:
+        """What is wrong with a file that counts, as the end of a sentence about it; None where nothing is.
+
+        Args:
+            checksum: read all of it; else only whether it is there with a Parquet file's end.
+        """
+        path = self.path(entry.file)
+        try:
+            if checksum:
+                with path.open("rb") as file:
+                    got = hashlib.file_digest(file, "sha256").hexdigest()
+                return None if got == entry.sha256 else "has other bytes than the manifest says"
+            with path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - 8))
+                end = file.read(8)
+            whole = size >= 12 and end.endswith(b"PAR1") and int.from_bytes(end[:4], "little") <= size - 12
+            return None if whole else "is cut"
+        except FileNotFoundError:
+            return "is missing"
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
+
     def read_table(
-        self, entry: Entry | None, table: str, *, memory_id: str | None = None, columns: Sequence[str] | None = None
+        self,
+        entry: Entry | None,
+        table: str,
+        *,
+        memory_id: str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Reads one file of a table, or only the row groups that may hold one memory.
 
@@ -315,7 +292,9 @@ def _groups_of(metadata: pq.FileMetaData, memory_id: str) -> list[int]:
 def write_error(path: Path, error: OSError) -> StoreError:
     """One sentence for a failed write."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(f"No space is left for '{path}'; what was finished is kept: free some space and run it again.")
+        return StoreError(
+            f"No space is left for '{path}'; what was finished is kept: free some space and run it again."
+        )
     reason = error.strerror or str(error)
     return StoreError(f"'{path}' cannot be written ({reason}); choose an --out that can be.")
 

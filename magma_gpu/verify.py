@@ -4,6 +4,7 @@ A problem is a sentence that names the file or the memory. Files that no manifes
 over from an interrupted build, and the next one removes them.
 """
 
+import bisect
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -114,7 +115,11 @@ def _check_shard(tables: dict[str, pa.Table], shard: int, manifest: Manifest) ->
     entity_of: dict[str, str] = {}
     if "entities" in tables:
         entity_of = dict(
-            zip(tables["entities"]["entity_id"].to_pylist(), tables["entities"]["memory_id"].to_pylist(), strict=True)
+            zip(
+                tables["entities"]["entity_id"].to_pylist(),
+                tables["entities"]["memory_id"].to_pylist(),
+                strict=True,
+            )
         )
         if len(entity_of) != tables["entities"].num_rows:
             yield "an entity id stands twice in entities"
@@ -150,7 +155,11 @@ def _check_events(tables: dict[str, pa.Table], shard: int, manifest: Manifest) -
     names = memories["memory_id"].to_pylist()
     if names != sorted(set(names)):
         yield "memories are not sorted, or one stands twice"
-    yield from _some(f"memory '{m}' belongs to shard {shard_of(m, manifest.num_shards)}" for m in names if shard_of(m, manifest.num_shards) != shard)
+    yield from _some(
+        f"memory '{m}' belongs to shard {shard_of(m, manifest.num_shards)}"
+        for m in names
+        if shard_of(m, manifest.num_shards) != shard
+    )
     slices = {m: (a, b) for m, a, b in memory_slices(events["memory_id"])}
     if list(slices) != sorted(slices) or not set(slices) <= set(names):
         yield "events are not sorted by memory, or name a memory that has no row in memories"
@@ -161,11 +170,15 @@ def _check_events(tables: dict[str, pa.Table], shard: int, manifest: Manifest) -
         for m, s, t in zip(names, memories["num_sessions"].to_pylist(), memories["num_turns"].to_pylist(), strict=True)
     }
     sessions: dict[str, set[str]] = {m: set() for m in names}
-    for memory, name in zip(tables["sessions"]["memory_id"].to_pylist(), tables["sessions"]["session_id"].to_pylist(), strict=True):
+    for memory, name in zip(
+        tables["sessions"]["memory_id"].to_pylist(), tables["sessions"]["session_id"].to_pylist(), strict=True
+    ):
         sessions.setdefault(memory, set()).add(name)
     episodes = tables["episodes"]
     runs: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for m, s, first, last in zip(*(episodes[c].to_pylist() for c in ("memory_id", "session_id", "first", "last")), strict=True):
+    for m, s, first, last in zip(
+        *(episodes[c].to_pylist() for c in ("memory_id", "session_id", "first", "last")), strict=True
+    ):
         runs.setdefault((m, s), []).append((first, last))
     for memory in names:
         a, b = slices.get(memory, (0, 0))
@@ -174,13 +187,21 @@ def _check_events(tables: dict[str, pa.Table], shard: int, manifest: Manifest) -
         turns = int((part[a:b] == 0).sum())
         if stated[memory] != (len(sessions[memory]), turns) or set(session[a:b]) != sessions[memory]:
             yield f"memory '{memory}' has {turns} turns in {len(set(session[a:b]))} sessions and its row says otherwise"
-        covered = sum(
-            1
-            for at, name in zip(position[a:b].tolist(), session[a:b], strict=True)
-            if sum(first <= at <= last for first, last in runs.get((memory, name), ())) == 1
-        )
-        if covered != b - a:
-            yield f"{b - a - covered} events of memory '{memory}' are not in exactly one episode"
+        of_session: dict[str, list[int]] = {}
+        for at, name in zip(position[a:b].tolist(), session[a:b], strict=True):
+            of_session.setdefault(name, []).append(at)
+        stray = sum(_outside(sorted(at), runs.get((memory, name), [])) for name, at in of_session.items())
+        if stray:
+            yield f"{stray} events of memory '{memory}' are not in exactly one episode"
+
+
+def _outside(positions: list[int], runs: list[tuple[int, int]]) -> int:
+    """How many sorted positions do not lie in exactly one run."""
+    change = np.zeros(len(positions) + 1, dtype=np.int64)
+    for first, last in runs:
+        change[bisect.bisect_left(positions, first)] += 1
+        change[bisect.bisect_right(positions, max(last, first - 1))] -= 1
+    return int((np.cumsum(change)[:-1] != 1).sum())
 
 
 def _check_times(times: pa.Table, memory_of: dict[str, str]) -> Iterator[str]:
@@ -189,7 +210,7 @@ def _check_times(times: pa.Table, memory_of: dict[str, str]) -> Iterator[str]:
     yield from _some(
         f"a time of event '{e}' has no such event or does not end after its start"
         for m, e, a, b in zip(*(c.to_pylist() for c in columns), start, end, strict=True)
-        if memory_of.get(e) != m or b < a
+        if memory_of.get(e) != m or b <= a
     )
 
 
@@ -237,4 +258,6 @@ def _check_edges(
             if position.get(b, 0) <= position.get(a, 0)
         )
     elif kind == "semantic":
-        yield from _some(f"a semantic edge goes from '{a}' to the smaller '{b}'" for a, b in zip(src, dst, strict=True) if a >= b)
+        yield from _some(
+            f"a semantic edge goes from '{a}' to the smaller '{b}'" for a, b in zip(src, dst, strict=True) if a >= b
+        )

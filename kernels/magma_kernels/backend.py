@@ -59,9 +59,7 @@ def choose(op: str, device: torch.device) -> Choice:
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", REFERENCE, COMPILED):
-        raise KernelUnavailableError(
-            f"{VARIABLE} must be '{REFERENCE}', '{COMPILED}' or unset (got '{wanted}')."
-        )
+        raise KernelUnavailableError(f"{VARIABLE} must be '{REFERENCE}', '{COMPILED}' or unset (got '{wanted}').")
     if wanted == REFERENCE:
         return _said(Choice(op, device.type, REFERENCE, f"{VARIABLE}={REFERENCE}", forced=True))
     name, package = _COMPILED[op].get(device.type, ("", ""))
@@ -73,9 +71,7 @@ def choose(op: str, device: torch.device) -> Choice:
         reason = f"{VARIABLE}={COMPILED}" if wanted else f"{package} is installed"
         return _said(Choice(op, device.type, name, reason, forced=bool(wanted)))
     if wanted == COMPILED:
-        raise KernelUnavailableError(
-            f"{VARIABLE}={COMPILED} cannot be met for {op} on {device.type}: {missing}."
-        )
+        raise KernelUnavailableError(f"{VARIABLE}={COMPILED} cannot be met for {op} on {device.type}: {missing}.")
     return _said(Choice(op, device.type, REFERENCE, missing))
 
 

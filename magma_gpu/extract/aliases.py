@@ -60,9 +60,11 @@ class Aliases:
     def base(self, key: str) -> str:
         """Returns the key of a name without a title that is only decoration ("Dr. Susan Lee")."""
         name = self._persons.get(key)
-        if name is not None and len(name.parts) > 1 and name.base in self._full:
+        if name is None:
+            return key
+        if len(name.parts) > 1 and name.base in self._full:
             return name.base
-        return key
+        return _plain_title(name) if key in self._titled else key
 
     def root(self, session_id: str, key: str) -> tuple[str, str]:
         """Returns the key of the entity that a name means in a session, and the rule that says so.
@@ -97,11 +99,7 @@ class Aliases:
         same = [s for s, parts in split.items() if len(parts) > 1 and word in (parts[0], parts[-1])]
         if len(same) == 1:
             return same[0], _OF_SPEAKER
-        if (
-            same
-            or kind != "person"
-            or any(self._full[full][0] == word for full in self._by_part.get(word, ()))
-        ):
+        if same or kind != "person" or any(self._full[full][0] == word for full in self._by_part.get(word, ())):
             return None
         short = [s for s, parts in split.items() if parts and is_short_form(word, parts[0])]
         return (short[0], _NICKNAME_OF_SPEAKER) if len(short) == 1 else None
@@ -129,28 +127,29 @@ class Aliases:
     def _step(self, key: str) -> tuple[str, str]:
         kind = self._types.get(key)
         name = person_name(key)
-        if kind == "person" and name.title and len(name.parts) > 1:
-            return (name.base, _TITLE) if name.base in self._full else (key, SAME)
         if key in self._full:
             return self._fuller(key)
+        if kind == "person" and len(name.parts) > 1 and name.base in self._full:
+            return name.base, _TITLE if name.title else SAME
         if name.described or len(name.parts) != 1 or kind not in ("person", "thing"):
             return key, SAME
-        return self._of_title(key, name) if name.title else self._of_part(key, name.parts[0], kind)
+        return self._of_title(name) if name.title else self._of_part(key, name.parts[0], kind)
 
     def _fuller(self, key: str) -> tuple[str, str]:
         """John T. Doe is John Doe, and J. Doe is, unless there are two of them."""
         parts = self._full[key]
         first, last = parts[0], parts[-1]
         if len(first) == 1:
-            same = [k for k in self._by_last[last] if len(p := self._full[k][0]) > 1 and p[0] == first]
-            return (same[0], _PART) if len(same) == 1 else (key, AMBIGUOUS if same else SAME)
+            written = (k for k in self._by_last[last] if len(p := self._full[k][0]) > 1 and p[0] == first)
+            same = {self._fuller(k)[0] for k in written}
+            return (same.pop(), _PART) if len(same) == 1 else (key, AMBIGUOUS if same else SAME)
         short = f"{first} {last}"
         if len(parts) == 2 or short not in self._full:
             return key, SAME
         longer = [k for k in self._by_last[last] if len(self._full[k]) > 2 and self._full[k][0] == first]
         return (short, _MIDDLE) if len(longer) == 1 else (key, AMBIGUOUS)
 
-    def _of_title(self, key: str, name: PersonName) -> tuple[str, str]:
+    def _of_title(self, name: PersonName) -> tuple[str, str]:
         word = name.parts[0]
         kin = name.title in KIN_TITLES
         fits: set[str] = set()
@@ -159,29 +158,28 @@ class Aliases:
             if not titles or name.title in titles:
                 fits.add(self._fuller(full)[0])
         if len(fits) != 1 or self._others(word, name.title):
-            return key, AMBIGUOUS if fits else SAME
+            return _plain_title(name), AMBIGUOUS if fits else SAME
         return fits.pop(), _TITLE
 
     def _of_part(self, key: str, word: str, kind: str) -> tuple[str, str]:
-        fulls = (
-            full
-            for full in self._by_part.get(word, ())
-            if word in (self._full[full][0], self._full[full][-1])
-        )
+        fulls = (full for full in self._by_part.get(word, ()) if word in (self._full[full][0], self._full[full][-1]))
         fits = {self._fuller(full)[0] for full in fulls}
-        fits.update(self._of_title(k, n)[0] for k, n in self._titled.items() if n.parts[0] == word)
+        fits.update(self._of_title(n)[0] for n in self._titled.values() if n.parts[0] == word)
         fits.update(k for k, n in self._described.items() if n.parts[0] == word)
         if fits:
             return (fits.pop(), _PART) if len(fits) == 1 else (key, AMBIGUOUS)
         if kind != "person" or word not in NICKNAMES:
             return key, SAME
         formal = NICKNAMES[word]
-        fulls = (
-            full for part in formal for full in self._by_part.get(part, ()) if self._full[full][0] == part
-        )
+        fulls = (full for part in formal for full in self._by_part.get(part, ()) if self._full[full][0] == part)
         fits = {self._fuller(full)[0] for full in fulls}
         fits.update(self._step(k)[0] for k in formal if k in self._persons)
         return (fits.pop(), _NICKNAME) if len(fits) == 1 else (key, AMBIGUOUS if fits else SAME)
+
+
+def _plain_title(name: PersonName) -> str:
+    """One key for "Doctor Lee" and "Dr. Lee"."""
+    return f"{name.title} {name.base}"
 
 
 def _full_names(persons: Mapping[str, PersonName]) -> dict[str, tuple[str, ...]]:

@@ -47,9 +47,7 @@ _GOING_ON = r"(?:causing|triggering|sparking|prompting|provoking|inducing|igniti
 _PLAIN = r"(?:cause|trigger|spark|prompt|provoke|induce|ignite|instigate|inflict)"
 _MODAL = r"(?:can|could|may|might|will|would|to|not|that|which|who|also|often|usually|always|did|does|do)"
 # "Slugs cause damage", but not "the cause", "good causes".
-_SEVERAL = (
-    r"(?:\b(?!this|his|its|various|serious|previous|obvious|is|was|has|does)\w{3,}(?<!ss)s|\band \w+|\ball)"
-)
+_SEVERAL = r"(?:\b(?!this|his|its|various|serious|previous|obvious|is|was|has|does)\w{3,}(?<!ss)s|\band \w+|\ball)"
 
 # Name, confidence, pattern. The first that matches at a place wins.
 # FORWARD: cause CUE effect; BACK: effect CUE cause.
@@ -118,13 +116,14 @@ _CUE = re.compile(
 _STEMS = tuple(
     sorted(
         word_set(
-            "cause cuz coz b/c due thanks owing account reason virtue result consequen trigger spark prompt provok "
-            "induc ignit inflict instigat brought generated stem ensu aris arose attribut since why therefore "
-            "accordingly led lead rise made forc protest wake retaliation"
+            "cause cuz coz b/c due thanks owing account reason virtue result consequen trigger spark prompt "
+            "provok induc ignit inflict instigat brought generated stem ensu aris arose attribut since why "
+            "therefore accordingly led lead rise made forc protest wake retaliation"
         )
         | {"so "}
     )
 )
+_MAX_SENTENCE = 4000
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+|\n+")
 _PRONOUN_ONLY = re.compile(
     r"\W*(?:(?:and|but|so|which|yeah|yep|yes|exactly|right|true|oh|well|wow|no|ok|okay)\b\W*)*"
@@ -202,8 +201,11 @@ def _find(text: str) -> list[CausalCue]:
     before: Span | None = None
     ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(text)]
     for stop, after in (*ends, (len(text), len(text))):
-        if stop > start:
-            found += _sentence(text, (start, stop), before)
+        # What is longer is no sentence but a log or a table.
+        if start < stop <= start + _MAX_SENTENCE:
+            said = text[start:stop].lower()
+            if any(stem in said for stem in _STEMS):
+                found += _sentence(text, (start, stop), before)
             # "Oh no!" is no cause.
             before = (start, stop) if says_something(text[start:stop]) else before
         start = after

@@ -16,9 +16,7 @@ _CLOSING = "\"'“”‘’«»)]}>*_~`.,;:!?…"
 _TITLE_FORMS = {"doctor": "dr", "professor": "prof", "mister": "mr", "captain": "capt", "sergeant": "sgt"}
 _TITLE_FORMS |= {"lieutenant": "lt", "reverend": "rev", "auntie": "aunt", "aunty": "aunt"}
 # Titles that go with a given name rather than a family name.
-KIN_TITLES = word_set(
-    "father sister brother uncle aunt grandma grandpa coach chef king queen prince princess"
-)
+KIN_TITLES = word_set("father sister brother uncle aunt grandma grandpa coach chef king queen prince princess")
 _REPEATED_END = re.compile(r"([^\W\d_])\1+$")
 _GREEK_ACCENTS = "\u0301\u0300\u0342"
 
@@ -34,9 +32,7 @@ def name_key(name: str) -> str:
     """
     text = unicodedata.normalize("NFKC", name).casefold()
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
-    text = "".join(
-        c for c in text if c == "\u200d" or unicodedata.category(c) not in ("Cf", "Cc") or c.isspace()
-    )
+    text = "".join(c for c in text if c == "\u200d" or unicodedata.category(c) not in ("Cf", "Cc") or c.isspace())
     text = " ".join(text.split())
     bare = text.lstrip(_OPENING).rstrip(_CLOSING).strip()
     bare = bare.removesuffix("'s").removeprefix("the ").strip() or bare

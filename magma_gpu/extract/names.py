@@ -18,7 +18,8 @@ from magma_gpu.types import ROLES, Mention
 TYPES = ("person", "place", "organisation", "thing", "topic")
 
 _WORD = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W_]+(?:['’\-][^\W_]+)*")
-_URL = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
+# Bounded repeats: a text of a hundred thousand "x@" takes no longer than any other.
+_URL = re.compile(r"(?:https?://|www\.)\S+|[\w.+\-]{1,64}@[\w\-]{1,64}(?:\.[\w\-]{1,64}){1,4}")
 _QUOTED = re.compile(r"[\"“«]([^\"”»\n]{2,60})[\"”»]")
 _HASHTAG = re.compile(r"(?<!\w)#(?=\w*[^\W\d_])\w{2,40}")
 # "Lee from the bakery": who is told apart by where they belong.
@@ -32,9 +33,7 @@ _CONTRACTIONS = ("'s", "'m", "'ll", "'ve", "'d", "'re")
 _CONNECTORS = words.word_set("of de da do dos van von der la del y di du al bin le")
 _BREAKERS = words.CALENDAR | {"i"}
 _DETERMINERS = words.word_set("the a an my our your his her its their this that these those some")
-_GOING = words.word_set(
-    "went go going gone move moved moving trip travel travelled traveled fly flew drive drove"
-)
+_GOING = words.word_set("went go going gone move moved moving trip travel travelled traveled fly flew drive drove")
 _COMING = words.word_set("came come coming moved am i'm is flew back are")
 _MEETING = words.word_set("met married dating hug tell ask told asked miss")
 _GERMAN = words.word_set("und der die das ist nicht ich ein eine auch wir mit für")
@@ -168,9 +167,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _opens_sentence(gap: str, before: _Word) -> bool:
-    if gap == ". " and (
-        before.lower in words.ABBREVIATED or (len(before.base) == 1 and before.base.isupper())
-    ):
+    if gap == ". " and (before.lower in words.ABBREVIATED or (len(before.base) == 1 and before.base.isupper())):
         return False
     return any(c in '.!?…:;\n"“«•*-–—' or ord(c) > 0x2100 for c in gap)
 
@@ -201,9 +198,7 @@ def _sequence_end(tokens: list[_Word], at: int) -> int:
     return end
 
 
-def _judge(
-    text: str, tokens: list[_Word], first: int, stop: int, known: _Speakers, trusted: bool
-) -> _Candidate | None:
+def _judge(text: str, tokens: list[_Word], first: int, stop: int, known: _Speakers, trusted: bool) -> _Candidate | None:
     """Decides whether a run of capitalised words is a name, and of which type."""
     greeted = first > 0 and tokens[first - 1].lower in words.GREETINGS and tokens[first].gap in (" ", ", ")
     start = first
@@ -275,9 +270,7 @@ def _judge_single(
             return None
         return _Candidate(word.base, kind if kind != "thing" else "topic", not word.opens)
     if word.opens:
-        cued = (
-            at + 1 < len(tokens) and tokens[at + 1].gap == " " and tokens[at + 1].lower in words.PERSON_VERBS
-        )
+        cued = at + 1 < len(tokens) and tokens[at + 1].gap == " " and tokens[at + 1].lower in words.PERSON_VERBS
         sure = lower in words.GIVEN_NAMES or (cued and not _is_inflected(lower)) or (greeted and called)
         return _Candidate(word.base, "person" if sure else kind, sure)
     return _Candidate(word.base, kind, True)
@@ -298,9 +291,7 @@ def _type(tokens: list[_Word], start: int, stop: int, surface: str, known: _Spea
     if len(run) > 1 and (last in words.PLACE_AFTER or head in words.PLACE_START):
         return "place"
     named = head in words.GIVEN_NAMES or head in words.NICKNAMES or head in known.parts
-    if short and (
-        named or greeted or before in words.KIN or before in _MEETING or after in words.PERSON_VERBS
-    ):
+    if short and (named or greeted or before in words.KIN or before in _MEETING or after in words.PERSON_VERBS):
         return "person"
     if (before == "to" and before_that not in _GOING) or (before == "from" and before_that not in _COMING):
         return "thing"

@@ -76,9 +76,7 @@ def link_causes(texts: Sequence[str]) -> list[CausalPair]:
             if found is None:
                 continue
             cause, confidence = found
-            pair = CausalPair(
-                cause=cause, effect=effect, evidence=_evidence(texts[effect], cue), confidence=confidence
-            )
+            pair = CausalPair(cause=cause, effect=effect, evidence=_evidence(texts[effect], cue), confidence=confidence)
             old = best.get((cause, effect))
             if old is None or (-pair.confidence, pair.evidence) < (-old.confidence, old.evidence):
                 best[cause, effect] = pair

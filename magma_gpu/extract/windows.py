@@ -54,9 +54,7 @@ def make_windows(events: pa.Table, *, window: int, overlap: int) -> Iterator[Pla
     columns = {name: events.column(name).to_pylist() for name in names}
     times = events.column("time").cast(pa.int64()).to_pylist()
     memories: dict[str, dict[str, list[int]]] = {}
-    for row, (memory_id, session_id) in enumerate(
-        zip(columns["memory_id"], columns["session_id"], strict=True)
-    ):
+    for row, (memory_id, session_id) in enumerate(zip(columns["memory_id"], columns["session_id"], strict=True)):
         memories.setdefault(memory_id, {}).setdefault(session_id, []).append(row)
 
     def placed(memory_id: str, session_id: str, rows: Sequence[int]) -> PlacedWindow:
@@ -70,9 +68,7 @@ def make_windows(events: pa.Table, *, window: int, overlap: int) -> Iterator[Pla
             )
             for row in rows
         )
-        made = Window(
-            memory_id=memory_id, window_id=window_id(memory_id, [e.event_id for e in seen]), events=seen
-        )
+        made = Window(memory_id=memory_id, window_id=window_id(memory_id, [e.event_id for e in seen]), events=seen)
         first, last = columns["position"][rows[0]], columns["position"][rows[-1]]
         return PlacedWindow(window=made, session_id=session_id, first=first, last=last)
 
@@ -100,8 +96,7 @@ def decode_output(output: str) -> tuple[tuple[Mention, ...], tuple[CausalPair, .
     value = json.loads(output)
     mentions = tuple(Mention(index=i, surface=s, type=t) for i, s, t in value["mentions"])
     causal = tuple(
-        CausalPair(cause=c, effect=e, evidence=words, confidence=float(p))
-        for c, e, words, p in value["causal"]
+        CausalPair(cause=c, effect=e, evidence=words, confidence=float(p)) for c, e, words, p in value["causal"]
     )
     return mentions, causal
 
@@ -152,9 +147,7 @@ def extract_shard(
     for start in range(0, len(todo), CHUNK):
         chunk = todo[start : start + CHUNK]
         made = extractor.extract([places[at].window for at in chunk])
-        assert len(made) == len(chunk), (
-            f"{extractor.name} returned {len(made)} outcomes for {len(chunk)} windows"
-        )
+        assert len(made) == len(chunk), f"{extractor.name} returned {len(made)} outcomes for {len(chunk)} windows"
         outcomes.update(zip(chunk, made, strict=True))
     return extracts_table(places, [outcomes[at] for at in range(len(places))])
 

@@ -80,9 +80,8 @@ cya ciao hola hallo salut bonjour moin servus merhaba ola yay ugh uh um hooray w
 """)
 
 CALENDAR = word_set("""
-mon tue tues wed thu thur thurs fri sat sun
-monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-september october november december
+mon tue tues wed thu thur thurs fri sat sun monday tuesday wednesday thursday friday saturday sunday january
+february march april may june july august september october november december
 """)
 
 TITLES = word_set("""
@@ -111,18 +110,14 @@ knows knew lent borrowed promised agreed replied joined visited quit cooked bake
 hugged adopted hired suggested
 """)
 
-PLACE_BEFORE = word_set(
-    "in near to from around across toward towards outside visit visited visiting explore exploring"
-)
+PLACE_BEFORE = word_set("in near to from around across toward towards outside visit visited visiting explore exploring")
 PLACE_AFTER = word_set("""
 street road avenue boulevard lane square park beach lake river mountain mountains island islands city town
 village museum airport station bridge canyon forest valley bay harbor harbour cafe café restaurant bistro
 diner bakery hotel inn plaza mall theater theatre stadium arena gallery library castle palace tower garden
 gardens zoo county state province district coast desert falls creek hill hills market
 """)
-PLACE_START = word_set(
-    "mount mt lake san santa santo saint fort port cape los las north south east west rio isle st"
-)
+PLACE_START = word_set("mount mt lake san santa santo saint fort port cape los las north south east west rio isle st")
 
 ORGANISATION_AFTER = word_set("""
 inc inc. ltd ltd. llc gmbh corp corp. corporation company co co. university college school academy institute

@@ -37,7 +37,8 @@ _WITHOUT_TURNS = frozenset(
 
 def looks_like(head: Peek) -> bool:
     """Whether a source holds trees of messages, or lies beside one in an export."""
-    return any(isinstance(item.get("mapping"), dict) for item in head.items) or _is_beside(head.source)
+    has_trees = head.kind == "json" and any(isinstance(item.get("mapping"), dict) for item in head.items)
+    return has_trees or _is_beside(head.source)
 
 
 def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]:
@@ -84,7 +85,8 @@ def _read_conversation(maker: TurnMaker, item: dict[str, Any], index: int, numbe
     for name, node in mapping.items():
         if name in abandoned and (message := _message(node)) is not None:
             number += 1
-            yield maker.reject("abandoned branch", message, number, conversation.memory_id)
+            said = message.get("content") if isinstance(message, dict) else message
+            yield maker.reject("abandoned branch", said, number, conversation.memory_id)
 
 
 def _message(node: Any) -> Any:

@@ -45,7 +45,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
         )
     # The limit is the process's, and its default is below the length of long messages.
     csv.field_size_limit(MAX_LINE_CHARS)
-    rows = csv.reader(_bounded(text), delimiter=delimiter)
+    rows = csv.reader(_Lines(text), delimiter=delimiter)
     is_header = True
     while True:
         line = rows.line_num + 1
@@ -73,9 +73,24 @@ def _header(head: Peek) -> tuple[str, list[str]]:
     return delimiter, [cell.strip().lower() for cell in cells]
 
 
-def _bounded(text: TextIO) -> Iterator[str]:
-    while line := text.readline(MAX_LINE_CHARS):
-        yield line
+class _Lines:
+    """The lines of a text; one that is too long is an error, after which the next one follows."""
+
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_LINE_CHARS + 1)
+        if len(line) <= MAX_LINE_CHARS:
+            if not line:
+                raise StopIteration
+            return line
+        while line and not line.endswith("\n"):
+            line = self._text.readline(1 << 20)
+        raise csv.Error("line too long")
 
 
 def _value(name: str, cell: str, maker: TurnMaker) -> str | int:

@@ -24,6 +24,7 @@ from magma_gpu.readers import (
     telegram,
     whatsapp,
 )
+from magma_gpu.readers.clean import clean_id, is_blank
 from magma_gpu.readers.peek import peek
 from magma_gpu.readers.source import Source
 from magma_gpu.readers.turns import ReadOptions
@@ -99,9 +100,14 @@ def read_source(
         Turns and rejects (one for each turn-like thing of the source), notes of memories, and questions.
 
     Raises:
-        InputError: the format is unknown, or (while iterating) nothing of the source can be read by it.
+        InputError: the format is unknown, the memory id is empty, or (while iterating) nothing of the source can be
+            read by it.
     """
     check_format(format)
+    if memory_id is not None:
+        if is_blank(memory_id):
+            raise InputError("The memory id is empty; give a name, or none.")
+        memory_id = clean_id(memory_id)
     options = ReadOptions(memory_id=memory_id, date_order=date_order, fields=fields)
     return _records(source, FORMATS[format], options)
 
@@ -116,6 +122,4 @@ def _records(source: Source, module: ModuleType, options: ReadOptions) -> Iterat
             return
         if num_records == 0:
             raise InputError(f"'{source.name}' is damaged ({stream.damage}); give the complete file.")
-        yield Reject(
-            source=source.name, line=None, memory_id=None, reason="damaged file", excerpt=stream.damage[:120]
-        )
+        yield Reject(source=source.name, line=None, memory_id=None, reason="damaged file", excerpt=stream.damage[:120])

@@ -20,8 +20,7 @@ def looks_like(head: Peek) -> bool:
     """Whether a source has messages with a `sender_name` and `timestamp_ms`."""
     messages = head.value.get("messages") if isinstance(head.value, dict) else None
     return isinstance(messages, list) and any(
-        isinstance(message, dict) and "sender_name" in message and "timestamp_ms" in message
-        for message in messages
+        isinstance(message, dict) and "sender_name" in message and "timestamp_ms" in message for message in messages
     )
 
 

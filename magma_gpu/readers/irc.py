@@ -62,12 +62,8 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
     maker = TurnMaker(source, options)
     stem = clean.clean_id(source.stem)
     day = _date_of(source.name)
-    memory_id = (
-        options.memory_id or re.sub(r"[-_. ]{2,}", "_", _NAME_DATE.sub("", stem)).strip("-_. ") or "irc"
-    )
-    conversation = Conversation(
-        memory_id=memory_id, session_id=stem, session_time=day.isoformat() if day else None
-    )
+    memory_id = options.memory_id or re.sub(r"[-_. ]{2,}", "_", _NAME_DATE.sub("", stem)).strip("-_. ") or "irc"
+    conversation = Conversation(memory_id=memory_id, session_id=stem, session_time=day.isoformat() if day else None)
     clock = _Clock(day, _is_twelve_hours(source))
     for line in numbered_lines(text):
         if not line.text.strip():

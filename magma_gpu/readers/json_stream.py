@@ -150,9 +150,7 @@ class _Reader:
             if char == "]":
                 return
 
-    def object(
-        self, inner: Paths, path: tuple[str, ...]
-    ) -> Generator[Any, None, tuple[bool, dict[str, Any]]]:
+    def object(self, inner: Paths, path: tuple[str, ...]) -> Generator[Any, None, tuple[bool, dict[str, Any]]]:
         """Yields the items at `inner`; returns whether there were such, and the members that are no such."""
         self._at += 1
         found, rest = False, {}
@@ -245,9 +243,7 @@ class _Reader:
         more = self._text.read(max(_CHUNK, len(kept)))
         self._buffer, self._at, self._ended = kept + more, 0, not more
 
-    def _error(
-        self, reason: str = "broken JSON", *, at: int | None = None, is_rest: bool = True
-    ) -> _BrokenError:
+    def _error(self, reason: str = "broken JSON", *, at: int | None = None, is_rest: bool = True) -> _BrokenError:
         line = self._num_lines + self._buffer.count("\n", 0, self._at if at is None else at) + 1
         return _BrokenError(Broken(reason, line, excerpt(self._buffer[self._at : self._at + 200]), is_rest))
 

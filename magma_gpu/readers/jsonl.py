@@ -18,10 +18,11 @@ from magma_gpu.types import Record
 
 def looks_like(head: Peek) -> bool:
     """Whether a source is lines of turns."""
+    is_one_line = isinstance(head.value, dict) and sum(bool(line.strip()) for line in head.lines) == 1
     return (
-        head.kind == "lines"
+        (head.kind == "lines" or is_one_line)
         and not isinstance(head.first.get("messages"), list)
-        and any(name in row for row in head.rows for name in ALIASES["text"])
+        and any(name in row for row in head.items for name in ALIASES["text"])
     )
 
 

@@ -62,9 +62,7 @@ def _is_sample(item: dict[str, Any]) -> bool:
 def _read_sample(maker: TurnMaker, item: dict[str, Any], index: int, number: int) -> Iterator[Record]:
     conversation = item.get("conversation", item)
     sessions = sorted((int(m[1]), key) for key in conversation if (m := _SESSION.fullmatch(key)))
-    own_id = next(
-        (item[k] for k in ("sample_id", "conversation_id") if not clean.is_missing(item.get(k))), None
-    )
+    own_id = next((item[k] for k in ("sample_id", "conversation_id") if not clean.is_missing(item.get(k))), None)
     memory_id: str | None = None
     reason = ""
     try:
@@ -113,9 +111,7 @@ def _plain_row(row: Any) -> Any:
     }
 
 
-def _question(
-    maker: TurnMaker, memory_id: str, place: int, item: Any, turns: dict[str, str]
-) -> Question | Reject:
+def _question(maker: TurnMaker, memory_id: str, place: int, item: Any, turns: dict[str, str]) -> Question | Reject:
     text = item.get("question") if isinstance(item, dict) else None
     if not isinstance(text, str) or clean.is_blank(text):
         return maker.reject("unusable question", item, None, memory_id)

@@ -88,19 +88,13 @@ def _read_question(maker: TurnMaker, item: dict[str, Any], index: int, number: i
     )
 
 
-def _sessions(
-    memory_id: str, item: dict[str, Any], sessions: list[Any]
-) -> Iterator[tuple[Conversation, list[Any]]]:
+def _sessions(memory_id: str, item: dict[str, Any], sessions: list[Any]) -> Iterator[tuple[Conversation, list[Any]]]:
     """Yields each session with an id of its own; equal sessions (id, date and content) share one."""
     ids, dates = (
-        found if isinstance(found := item.get(key), list) else []
-        for key in ("haystack_session_ids", "haystack_dates")
+        found if isinstance(found := item.get(key), list) else [] for key in ("haystack_session_ids", "haystack_dates")
     )
     times = [clean.raw_time(dates[i]) if i < len(dates) else None for i in range(len(sessions))]
-    names = [
-        (clean.id_or_none(ids[i]) if i < len(ids) else None) or f"session_{i + 1}"
-        for i in range(len(sessions))
-    ]
+    names = [(clean.id_or_none(ids[i]) if i < len(ids) else None) or f"session_{i + 1}" for i in range(len(sessions))]
     dates_of: dict[str, set[object]] = {}
     for name, time in zip(names, times, strict=True):
         dates_of.setdefault(name, set()).add(time)

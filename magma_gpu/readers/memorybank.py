@@ -18,13 +18,12 @@ from magma_gpu.types import MemoryNote, Question, Record, Reject
 
 def looks_like(head: Peek) -> bool:
     """Whether a source maps users to their histories, or to questions."""
-    if any(
-        isinstance(user, dict) and isinstance(user.get("history"), dict)
-        for item in head.items[:1]
-        for user in item.values()
-    ):
-        return True
-    return head.kind == "lines" and all(len(row) == 1 and _is_questions(*row.values()) for row in head.rows)
+    user = next(iter(head.first.values()), None)
+    if isinstance(user, dict) and isinstance(user.get("history"), dict):
+        return head.kind == "json"
+    return head.kind in ("lines", "json") and all(
+        len(item) == 1 and _is_questions(*item.values()) for item in head.items or [{}]
+    )
 
 
 def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]:

@@ -68,12 +68,8 @@ def read_conversation(
         own_id = next((item[key] for key in _IDS if not clean.is_missing(item.get(key))), None)
         conversation = Conversation(
             memory_id=maker.memory_id(item, own_id),
-            session_id=clean.clean_id(f"{maker.source.stem}-{index}")
-            if own_id is None
-            else clean.id_text(own_id),
-            session_time=next(
-                (t for key in _TIMES if (t := clean.raw_time(item.get(key))) is not None), None
-            ),
+            session_id=clean.clean_id(f"{maker.source.stem}-{index}") if own_id is None else clean.id_text(own_id),
+            session_time=next((t for key in _TIMES if (t := clean.raw_time(item.get(key))) is not None), None),
             session_title=next((t for key in _TITLES if (t := clean.name_or_none(item.get(key)))), None),
         )
     except UnusableError as error:

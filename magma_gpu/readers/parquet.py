@@ -39,9 +39,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
     """
     text.close()
     if source.is_compressed():
-        raise InputError(
-            f"Parquet is read from plain files (got '{source.name}' in an archive); unpack it first."
-        )
+        raise InputError(f"Parquet is read from plain files (got '{source.name}' in an archive); unpack it first.")
     maker = TurnMaker(source, options)
     number, index = 0, 0
     for rows in _batches(source, maker):

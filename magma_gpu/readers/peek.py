@@ -77,7 +77,8 @@ def peek(source: Source) -> Peek:
 
 def _is_lines(text: str, lines: list[str]) -> bool:
     filled = [line for line in lines if line.strip()]
-    if not filled or not any(line.lstrip().startswith("{") for line in filled):
+    # A single line is read as a document: it may well be one.
+    if len(filled) < 2 or not any(line.lstrip().startswith("{") for line in filled):
         return False
     if isinstance(_parse(filled[0]), dict):
         return True

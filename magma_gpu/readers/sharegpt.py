@@ -38,9 +38,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
             yield maker.reject("not a conversation", item, line or number)
         else:
             messages = [_plain_row(message) for message in item["conversations"]]
-            records = read_conversation(
-                maker, {**item, "messages": messages}, index, line=line, number=number
-            )
+            records = read_conversation(maker, {**item, "messages": messages}, index, line=line, number=number)
             number += len(messages)
             index += 1
             yield from records

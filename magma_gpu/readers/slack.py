@@ -98,9 +98,7 @@ def _user_names(source: Source, _changed_ns: int) -> dict[str, str]:
                     profile.get("real_name"),
                     user.get("name"),
                 )
-                names[user["id"]] = next(
-                    (n for value in given if (n := clean.name_or_none(value))), user["id"]
-                )
+                names[user["id"]] = next((n for value in given if (n := clean.name_or_none(value))), user["id"])
     return names
 
 

@@ -180,9 +180,7 @@ def _expand(given: str) -> Iterator[Source]:
             # Path.glob takes no absolute patterns.
             paths = [Path(match) for match in sorted(glob.glob(given, recursive=True))]  # noqa: PTH207
             if not paths:
-                raise InputError(
-                    f"The pattern '{given}' matches no file; check it, or quote it for the shell."
-                )
+                raise InputError(f"The pattern '{given}' matches no file; check it, or quote it for the shell.")
         else:
             raise InputError(f"The input '{given}' does not exist; give the path of a file or folder.")
         for path in paths:
@@ -196,9 +194,7 @@ def _folder(folder: Path, given: str) -> Iterator[Source]:
     for top, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = Path(top).relative_to(folder)
-        names += [
-            (below / name).as_posix() for name in files if not name.startswith(".") and not _is_media(name)
-        ]
+        names += [(below / name).as_posix() for name in files if not name.startswith(".") and not _is_media(name)]
     if not names:
         raise InputError(f"The folder '{given}' holds no file to read; give one that does.")
     for name in sorted(names):
@@ -244,9 +240,7 @@ def _open_member(source: Source) -> Stream:
     except (KeyError, OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         archive.close()
         raise _unreadable(source.name, error) from None
-    return Stream(
-        cast(BinaryIO, inner), source.name, info.compress_size, also_close=(cast(BinaryIO, archive),)
-    )
+    return Stream(cast(BinaryIO, inner), source.name, info.compress_size, also_close=(cast(BinaryIO, archive),))
 
 
 def _is_media(name: str) -> bool:

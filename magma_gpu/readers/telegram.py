@@ -18,9 +18,7 @@ from magma_gpu.types import Record, Reject
 
 _CHATS = (("chats", "list"), ("left_chats", "list"))
 # Entities that are words of their own, also where the export has no space beside them.
-_WORDS = frozenset(
-    {"link", "text_link", "mention", "mention_name", "hashtag", "email", "phone", "bot_command"}
-)
+_WORDS = frozenset({"link", "text_link", "mention", "mention_name", "hashtag", "email", "phone", "bot_command"})
 
 
 def looks_like(head: Peek) -> bool:
@@ -74,9 +72,7 @@ def _is_chat(chat: dict[str, Any]) -> bool:
 def _conversation(maker: TurnMaker, chat: dict[str, Any]) -> Conversation:
     name = clean.name_or_none(chat.get("name"))
     session_id = clean.id_or_none(chat.get("id")) or name or clean.clean_id(maker.source.stem)
-    return Conversation(
-        memory_id=maker.options.memory_id or session_id, session_id=session_id, session_title=name
-    )
+    return Conversation(memory_id=maker.options.memory_id or session_id, session_id=session_id, session_title=name)
 
 
 def _record(maker: TurnMaker, message: Any, number: int, conversation: Conversation) -> Record:

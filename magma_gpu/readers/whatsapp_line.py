@@ -118,7 +118,7 @@ def split_speaker(rest: str) -> tuple[str | None, str, bool]:
         return None, rest.lstrip(_MARKS), True
     speaker = match[1].translate(_TO_SPACES).strip().removeprefix("~").strip()
     text = _EDITED.sub("", rest[match.end() :])
-    is_service = text.startswith("\u200e") and not _ATTACHMENT.search(text)
+    is_service = text.startswith("\u200e") and not _ATTACHMENT.match(text)
     return speaker or None, text.lstrip(_MARKS), is_service or not speaker
 
 
@@ -129,7 +129,7 @@ def is_attachment(text: str) -> bool:
 
 def without_attachment(text: str) -> str:
     """Returns a text without the marks of what was attached to it."""
-    return re.sub(rf"\s*\u200e?{_ATTACHED}", "", text).strip(_MARKS) if "<" in text else text
+    return re.sub(rf"\s?\u200e?{_ATTACHED}", "", text).strip(_MARKS) if "<" in text else text
 
 
 def _behind(line: str, num_visible: int) -> str:

@@ -17,18 +17,175 @@ _ORDINALS = (
     "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
     "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 ).split()
-MONTHS = (
-    "january february march april may june july august september october november december".split()
-)
+MONTHS = "january february march april may june july august september october november december".split()
 DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
 PARTS = {"morning": (8, 12), "afternoon": (12, 16), "evening": (16, 20), "night": (20, 24)}
 
 # Words that count only with a capital inside a sentence.
-CAPITALS = frozenset({"sun", "sat", "mon", "wed", "thu", "fri", "mar", "jan", "dec"}) - {"thu", "jan", "dec"}
+CAPITALS = frozenset({"sun", "sat", "wed", "mon", "mar"})
 
 FUTURE = frozenset(
-    "will ll shall gonna going won tomorrow next upcoming planning plan plans schedule book set let can could "
-    "would please able soon coming meet meeting remind 'll forward".split()
+    "will shall gonna going tomorrow next upcoming planning plan plans schedule book set let can could "
+    "wanna free does join would please able soon coming meet meeting remind 'll forward".split()
+)
+# Words whose class says all, by class.
+_PLAIN = {
+    "modal": "will would can could should might must not 'll 't ’ll ’t",
+    "pron": "i we you he she it they is was my our",
+    "tonight": "tonight tonite",
+    "eod": "eod",
+    "ago": "ago",
+    "back": "back",
+    "earlier": "earlier",
+    "later": "later hence",
+    "xas": "as",
+    "no": "no",
+    "more": "greater more",
+    "per": "per",
+    "now": "now",
+    "present": "present",
+    "last": "last",
+    "past": "past",
+    "prev": "previous preceding",
+    "next": "next coming upcoming",
+    "following": "following",
+    "this": "this current",
+    "these": "these",
+    "that": "that",
+    "same": "same",
+    "other": "other",
+    "every": "every each",
+    "all": "all",
+    "whole": "whole entire",
+    "times": "times",
+    "timeword": "time",
+    "the": "the",
+    "of": "of",
+    "in": "in",
+    "on": "on",
+    "at": "at",
+    "from": "from",
+    "to": "to",
+    "until": "till til until",
+    "through": "through thru",
+    "and": "and",
+    "or": "or",
+    "between": "between",
+    "before": "before",
+    "prior": "prior",
+    "after": "after",
+    "since": "since",
+    "by": "by",
+    "for": "for",
+    "within": "within",
+    "during": "during",
+    "over": "over",
+    "about": "around about circa approximately nearly almost roughly",
+    "only": "only",
+    "less": "less",
+    "than": "than",
+    "least": "least",
+    "oclock": "oclock",
+    "clockword": "clock",
+    "o": "o",
+    "old": "old year-old",
+    "s": "'s ’s",
+    "starting": "starting commencing",
+    "good": "good",
+    "bi": "bi",
+    "work": "work working business",
+    "long": "long",
+    "dateword": "date",
+    "new": "new",
+    "eve": "eve",
+    "black": "black",
+    "cyber": "cyber",
+    "boxing": "boxing",
+    "st": "saint st",
+    "intl": "international",
+    "q": "q",
+    "hword": "h",
+    "moment": "moment",
+    "not": "don",
+    "then": "then",
+    "ends": "ends",
+    "right": "right",
+    "when": "when",
+    "any": "any",
+}
+# Words with a value, by class: each value with its words.
+_VALUED: tuple[tuple[str, Any, str], ...] = (
+    ("part", (20, 24, "night"), "nite"),
+    ("meal", (11, 13, "lunchtime"), "lunchtime"),
+    ("meal", (16, 20, "dinnertime"), "dinnertime"),
+    ("meal", (8, 18, "daytime"), "daytime"),
+    ("noon", 12, "midday noon"),
+    ("noon", 0, "midnight"),
+    ("food", (8, 12), "breakfast"),
+    ("food", (11, 13), "lunch"),
+    ("food", (16, 20), "dinner"),
+    ("deictic", 0, "today otd"),
+    ("deictic", -1, "yesterday"),
+    ("deictic", 1, "tomorrow tmrw tmr"),
+    ("season", "spring", "spring"),
+    ("season", "summer", "summer"),
+    ("season", "autumn", "autumn"),
+    ("season", "winter", "winter"),
+    ("fall", "autumn", "fall"),
+    ("once", 1, "once"),
+    ("once", 2, "twice"),
+    ("early", "begin", "early"),
+    ("mid", "middle", "mid"),
+    ("late", "end", "late"),
+    ("edge", "begin", "beginning start"),
+    ("edge", "middle", "middle"),
+    ("edge", "end", "end"),
+    ("half", 0.5, "half"),
+    ("couple", 2, "couple"),
+    ("few", 3, "few"),
+    ("several", 3, "several"),
+    ("dozen", 12, "dozen"),
+    ("a", 1, "a an"),
+    ("unit", "week", "week's"),
+    ("unit", "minute", "minute's"),
+    ("freq", "day", "daily nightly everyday"),
+    ("freq", "week", "weekly biweekly"),
+    ("freq", "month", "monthly bimonthly"),
+    ("freq", "year", "yearly annually annual semiannual semiannually biannual"),
+    ("freq", "quarter", "quarterly"),
+    ("freq", "hour", "hourly"),
+    ("fiscal", "fy", "fiscal"),
+    ("fiscal", "sy", "school"),
+    ("fiscal", "cy", "calendar"),
+    ("fyshort", "fy", "fy"),
+    ("fyshort", "sy", "sy"),
+    ("fyshort", "cy", "cy"),
+    ("holiday", "christmas", "christmas xmas"),
+    ("holiday", "easter", "easter"),
+    ("holiday", "halloween", "halloween"),
+    ("holiday", "thanksgiving", "thanksgiving"),
+    ("holiday", "juneteenth", "juneteenth"),
+    ("namer", "earth day", "earth"),
+    ("namer", "labor day", "labor labour"),
+    ("namer", "memorial day", "memorial"),
+    ("namer", "independence day", "independence"),
+    ("namer", "mlk day", "mlk"),
+    ("namer", "veterans day", "veterans"),
+    ("namer", "columbus day", "columbus"),
+    ("namer", "presidents day", "presidents"),
+    ("namer", "groundhog day", "groundhog"),
+    ("namer", "may day", "workers"),
+    ("may", 5, "may's"),
+    ("person", "mother", "mother mothers"),
+    ("person", "father", "father fathers"),
+    ("saint", "valentine", "valentine valentines"),
+    ("saint", "patrick", "patrick patricks"),
+    ("units", "week", "weeks'"),
+)
+
+PAST = frozenset(
+    "was were did had went said met got took came saw made told gave found bought left ate won lost felt thought "
+    "began ran wrote read spent held drove flew sang swam taught caught brought built sent fell ve been".split()
 )
 
 
@@ -50,12 +207,13 @@ def lexicon() -> dict[str, tuple[str, Any]]:
         words[word] = ("may" if ambiguous else "month", k + 1)
         if word != "may":
             words[word[:3]] = ("month", k + 1)
-    words["sept"] = ("month", 9)
+    # Words that only rewritten texts of other languages hold.
+    words |= {"sept": ("month", 9), "xmarch": ("month", 3), "xmay": ("month", 5)}
     for k, word in enumerate(DAYS):
         for short in (word, word[:3]):
             words[short] = ("dow", k)
         words[word + "s"] = ("dows", k)
-    words |= {w: ("dow", 1) for w in ("tues",)} | {w: ("dow", 3) for w in ("thur", "thurs")} | {"weds": ("dow", 2)}
+    words |= dict.fromkeys(("tues",), ("dow", 1)) | dict.fromkeys(("thur", "thurs"), ("dow", 3)) | {"weds": ("dow", 2)}
     for word, unit in {
         "second": "second", "minute": "minute", "hour": "hour", "day": "day", "week": "week", "month": "month",
         "year": "year", "decade": "decade", "century": "century", "quarter": "quarter", "weekend": "weekend",
@@ -64,6 +222,13 @@ def lexicon() -> dict[str, tuple[str, Any]]:
         if word not in ("second",):
             words[word] = ("unit", unit)
         words[word + "s"] = ("units", unit)
+    words |= dict.fromkeys(("qtr", "qtrs"), ("unit", "quarter"))
+    words |= dict.fromkeys(("week-end", "wkend", "week-ends"), ("unit", "weekend"))
+    words |= {"eom": ("endof", "month"), "eoy": ("endof", "year"), "untill": ("until", None)}
+    words |= dict.fromkeys(("chinese", "lunar"), ("lunar", None)) | {"rest": ("rest", None), "just": ("right", None)}
+    words |= {"some": ("some", 3), "full": ("whole", None)}
+    words["martin"] = ("namer", "mlk day")
+    words |= {"luther": ("namer", ""), "king": ("namer", "")}
     words["centuries"] = ("units", "century")
     words["mins"] = ("units", "minute")
     words["weekends"] = ("weekends", "weekend")
@@ -73,68 +238,13 @@ def lexicon() -> dict[str, tuple[str, Any]]:
     words["weekdays"] = ("weekdays", None)
     for word, (first, last) in PARTS.items():
         words[word] = ("part", (first, last, word))
-        words[word + "s"] = ("parts", (first, last, word))
-    words |= {w: ("modal", None) for w in "will would can could should might must not 'll 't ’ll ’t".split()}
-    words |= {w: ("pron", None) for w in "i we you he she it they is was my our".split()}
-    words |= {
-        "nite": ("part", (20, 24, "night")),
-        "lunchtime": ("meal", (11, 13, "lunchtime")), "dinnertime": ("meal", (16, 20, "dinnertime")),
-        "daytime": ("meal", (8, 18, "daytime")), "midday": ("noon", 12), "noon": ("noon", 12),
-        "midnight": ("noon", 0), "breakfast": ("food", (8, 12)), "lunch": ("food", (11, 13)),
-        "dinner": ("food", (16, 20)), "tonight": ("tonight", None), "tonite": ("tonight", None),
-        "today": ("deictic", 0), "yesterday": ("deictic", -1), "tomorrow": ("deictic", 1),
-        "tmrw": ("deictic", 1), "tmr": ("deictic", 1), "otd": ("deictic", 0), "eod": ("eod", None),
-        "spring": ("season", "spring"), "summer": ("season", "summer"), "fall": ("fall", "autumn"),
-        "autumn": ("season", "autumn"), "winter": ("season", "winter"),
-        "ago": ("ago", None), "back": ("back", None), "earlier": ("earlier", None), "later": ("later", None), "as": ("xas", None), "no": ("no", None), "greater": ("more", None), "per": ("per", None),
-        "hence": ("later", None), "now": ("now", None), "present": ("present", None),
-        "last": ("last", None), "past": ("past", None), "previous": ("prev", None), "preceding": ("prev", None),
-        "next": ("next", None), "coming": ("next", None), "upcoming": ("next", None),
-        "following": ("following", None), "this": ("this", None), "current": ("this", None), "these": ("these", None),
-        "that": ("that", None), "same": ("same", None), "other": ("other", None), "every": ("every", None),
-        "each": ("every", None), "all": ("all", None), "whole": ("whole", None), "entire": ("whole", None),
-        "once": ("once", 1), "twice": ("once", 2), "times": ("times", None), "time": ("timeword", None),
-        "early": ("early", "begin"), "mid": ("mid", "middle"), "late": ("late", "end"),
-        "beginning": ("edge", "begin"), "start": ("edge", "begin"), "middle": ("edge", "middle"),
-        "end": ("edge", "end"), "half": ("half", 0.5), "couple": ("couple", 2), "few": ("few", 3),
-        "several": ("several", 3), "dozen": ("dozen", 12), "a": ("a", 1), "an": ("a", 1), "the": ("the", None),
-        "of": ("of", None), "in": ("in", None), "on": ("on", None), "at": ("at", None), "from": ("from", None),
-        "to": ("to", None), "till": ("until", None), "til": ("until", None), "until": ("until", None),
-        "through": ("through", None), "thru": ("through", None), "and": ("and", None), "or": ("or", None),
-        "between": ("between", None), "before": ("before", None), "prior": ("prior", None),
-        "after": ("after", None), "since": ("since", None), "by": ("by", None), "for": ("for", None),
-        "within": ("within", None), "during": ("during", None), "over": ("over", None),
-        "around": ("about", None), "about": ("about", None), "circa": ("about", None), "approximately": ("about", None),
-        "nearly": ("about", None), "almost": ("about", None), "roughly": ("about", None), "only": ("only", None),
-        "more": ("more", None), "less": ("less", None), "than": ("than", None), "least": ("least", None),
-        "oclock": ("oclock", None), "clock": ("clockword", None), "o": ("o", None), "old": ("old", None),
-        "week's": ("unit", "week"), "'s": ("s", None), "’s": ("s", None), "starting": ("starting", None),
-        "beginning ": ("starting", None), "commencing": ("starting", None), "good": ("good", None),
-        "daily": ("freq", "day"), "weekly": ("freq", "week"), "monthly": ("freq", "month"),
-        "yearly": ("freq", "year"), "annually": ("freq", "year"), "annual": ("freq", "year"),
-        "quarterly": ("freq", "quarter"), "biweekly": ("freq", "week"), "bimonthly": ("freq", "month"),
-        "semiannual": ("freq", "year"), "semiannually": ("freq", "year"), "nightly": ("freq", "day"),
-        "hourly": ("freq", "hour"), "biannual": ("freq", "year"), "bi": ("bi", None), "everyday": ("freq", "day"),
-        "fiscal": ("fiscal", "fy"), "school": ("fiscal", "sy"), "calendar": ("fiscal", "cy"),
-        "fy": ("fyshort", "fy"), "sy": ("fyshort", "sy"), "cy": ("fyshort", "cy"),
-        "work": ("work", None), "working": ("work", None), "business": ("work", None), "long": ("long", None),
-        "date": ("dateword", None), "new": ("new", None), "eve": ("eve", None), "christmas": ("holiday", "christmas"),
-        "xmas": ("holiday", "christmas"), "easter": ("holiday", "easter"), "halloween": ("holiday", "halloween"),
-        "thanksgiving": ("holiday", "thanksgiving"), "juneteenth": ("holiday", "juneteenth"),
-        "black": ("black", None), "cyber": ("cyber", None), "boxing": ("boxing", None), "earth": ("namer", "earth day"),
-        "labor": ("namer", "labor day"), "labour": ("namer", "labor day"), "memorial": ("namer", "memorial day"),
-        "independence": ("namer", "independence day"), "mlk": ("namer", "mlk day"), "may's": ("may", 5),
-        "veterans": ("namer", "veterans day"), "columbus": ("namer", "columbus day"),
-        "presidents": ("namer", "presidents day"), "groundhog": ("namer", "groundhog day"),
-        "workers": ("namer", "may day"), "mother": ("person", "mother"), "mothers": ("person", "mother"),
-        "father": ("person", "father"), "fathers": ("person", "father"), "valentine": ("saint", "valentine"),
-        "valentines": ("saint", "valentine"), "patrick": ("saint", "patrick"), "patricks": ("saint", "patrick"),
-        "saint": ("st", None), "st": ("st", None), "fools": ("fools", None), "international": ("intl", None),
-        "am": ("xam", None), "q": ("q", None), "h": ("hword", None), "ct": ("zone", None),
-        "moment": ("moment", None), "times ": ("times", None), "weeks'": ("units", "week"), "don": ("not", None),
-        "then": ("then", None), "ad": ("zone", None), "utc": ("zone", None), "gmt": ("zone", None),
-        "ends": ("ends", None), "right": ("right", None), "when": ("when", None), "minute's": ("unit", "minute"), "sometime": ("sometime", None), "any": ("any", None), "year-old": ("old", None),
-    }  # fmt: skip
+        if word != "night":
+            words[word + "s"] = ("parts", (first, last, word))
+    words["nights"] = ("nights", (20, 24, "night"))
+    for name, plain in _PLAIN.items():
+        words |= dict.fromkeys(plain.split(), (name, None))
+    for name, value, valued in _VALUED:
+        words |= dict.fromkeys(valued.split(), (name, value))
     return words
 
 

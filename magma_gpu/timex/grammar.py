@@ -58,24 +58,31 @@ class Token:
 class Context:
     """What the rules know about the text they work on."""
 
-    __slots__ = ("at", "ends", "future", "ref", "text", "tokens")
+    __slots__ = ("at", "ends", "future", "gone", "past", "ref", "text", "tokens")
 
-    def __init__(self, text: str, ref: datetime | None) -> None:
+    def __init__(self, text: str, ref: datetime | None, *, past: bool = False) -> None:
         # Lower case, as long as the original.
         self.text = text
         self.ref = ref
-        # Offsets of words that put their sentence into the future, and of the ends of sentences.
+        # Whether every sentence counts as one about the past.
+        self.past = past
+        # Offsets of words that put what stands near them into the future or the past, and of the ends of sentences.
         self.future: list[int] = []
+        self.gone: list[int] = []
         self.ends: list[int] = []
         # Where the match begins that a rule is asked about, and its tokens.
         self.at = 0
         self.tokens: Sequence[Token] = ()
 
     def way(self) -> int:
-        """Returns 1 in a sentence about the future, else -1."""
+        """Returns 1 where the nearest word of the sentence that tells speaks of the future, else -1."""
+        if self.past or not self.future:
+            return -1
         start = max((e for e in self.ends if e <= self.at), default=0)
         end = min((e for e in self.ends if e > self.at), default=len(self.text))
-        return 1 if any(start <= f < end for f in self.future) else -1
+        ahead = min((abs(f - self.at) for f in self.future if start <= f < end), default=None)
+        behind = min((abs(f - self.at) for f in self.gone if start <= f < end), default=None)
+        return 1 if ahead is not None and (behind is None or ahead < behind) else -1
 
     def fix(self, value: Any) -> Span | None:
         """Resolves what a rule was given to an interval, or None where that cannot be."""
@@ -121,9 +128,7 @@ class Grammar:
         return tokens
 
 
-def _apply(
-    rule: Rule, match: re.Match[str] | None, codes: str, tokens: list[Token], context: Context
-) -> list[Token]:
+def _apply(rule: Rule, match: re.Match[str] | None, codes: str, tokens: list[Token], context: Context) -> list[Token]:
     out: list[Token] = []
     done = 0
     while match is not None:

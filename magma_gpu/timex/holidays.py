@@ -46,7 +46,14 @@ _NTH = {
     "cyber monday": (11, 3, 4, 4),
 }
 # Name: days after Easter Sunday.
-_EASTER = {"easter": 0, "good friday": -2, "easter monday": 1, "ascension": 39, "pentecost": 49, "palm sunday": -7}
+_EASTER = {
+    "easter": 0,
+    "good friday": -2,
+    "easter monday": 1,
+    "ascension": 39,
+    "pentecost": 49,
+    "palm sunday": -7,
+}
 
 
 def nth_weekday(year: int, month: int, dow: int, which: int) -> datetime:

@@ -199,7 +199,9 @@ def ago(moment: datetime, qty: Qty, sign: int) -> Span:
     """
     unit, amount = qty.parts[-1]
     if unit == "weekend" and amount == int(amount):
-        return unit_span(moment, "weekend", sign * int(amount))
+        # The weekend to come in this week is the first of those after.
+        ahead = sign > 0 and moment.weekday() < 5
+        return unit_span(moment, "weekend", sign * int(amount) - ahead)
     at = shift_all(moment, qty, sign)
     if unit in ("hour", "minute", "second"):
         # The amount is exact, so the moment is not cut to the unit.
@@ -283,6 +285,43 @@ def part_of(span: Span, which: str) -> Span:
         cuts = (start, start + third, end - third, end)
     at = ("begin", "middle", "end").index(which)
     return replace(span, start=cuts[at], end=cuts[at + 1], kind="range")
+
+
+def with_part(span: Span, part: tuple[int, int, str]) -> Span:
+    """Returns a part of the first day of an interval."""
+    return with_clock(span, Clock(part[0] * 3600, part[1] * 3600, "part_of_day"))
+
+
+def weekend_near(day: datetime) -> Span:
+    """Returns the weekend that a day makes long or lies nearest to."""
+    dow = day.weekday()
+    if dow > 1:
+        return unit_span(day, "weekend")
+    span = unit_span(day, "weekend", -1)
+    return replace(span, end=span.end + DAY) if dow == 0 else span
+
+
+def nth_unit(base: Span, which: int, count: int, unit: str) -> Span | None:
+    """Returns units of an interval, from the nth on or (which -1) the last ones; None where that means nothing."""
+    if unit in ("week", "weekend"):
+        # The weeks whose Thursday, and the weekends whose Saturday, lies in the interval.
+        middle = timedelta(days=3 if unit == "week" else 0)
+        if which > 0:
+            first = unit_span(base.start - middle, unit)
+            if first.start + middle < base.start:
+                first = unit_span(first.start, unit, 1)
+            start = first.start + timedelta(days=7 * (which - 1))
+        else:
+            start = unit_span(base.end - DAY, unit).start
+            if start + middle >= base.end:
+                start -= 7 * DAY
+            start -= timedelta(days=7 * (count - 1))
+        end = start + timedelta(days=7 * count if unit == "week" else 7 * (count - 1) + 2)
+        return Span(start, end, unit, "range")
+    if unit not in ("day", "month", "quarter", "year") or base.grain == unit:
+        return None
+    start = shift(base.start, unit, which - 1) if which > 0 else shift(base.end, unit, -count)
+    return Span(start, shift(start, unit, count), unit, "date" if unit == "day" and count == 1 else "range")
 
 
 def micros(moment: datetime) -> int:

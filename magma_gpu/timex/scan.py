@@ -19,6 +19,8 @@ _MASTER = re.compile(
     r"|(?P<dmy>(?<![\d/.])(?:(?<!\d-)\d{1,2}(?P<sep2>[-.])\d{1,2}(?P=sep2)(?:\d{4}|\d\d)(?!\d|[-/]\d)"
     r"|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?!\d|/\d)))"
     r"|(?P<hm>(?<![\d:])\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?![\d:]))"
+    r"|(?P<h24>(?<![\w:.])\d{1,2}h\d{2}(?!\w))"
+    r"|(?P<ym>(?<![\w/.-])[12]\d{3}[-/](?:0?[1-9]|1[0-2])(?![\w/-]))"
     r"|(?P<my>(?<![\w/.-])\d{1,2}[-/]\d{4}(?!\d|[-/]))"
     r"|(?P<md>(?<![\d/])\d{1,2}/\d{1,2}(?![\d/]))"
     r"|(?P<big>\d{1,3}(?:,\d{3})+(?:\.\d+)?)"
@@ -27,7 +29,7 @@ _MASTER = re.compile(
     r"|(?P<digits>\d+)"
     r"|(?P<ampm>(?<![^\W\d_])[ap](?:\s?\.\s?m\b(?:\s?\.)?|\s?m\b|(?<=\d[ap])\b))"
     r"|(?P<frac>[½¼¾])"
-    r"|(?P<word>[^\W\d_]+)"
+    r"|(?P<word>week-ends?|[^\W\d_]+)"
     r"|(?P<suffix>['’](?:s|ll|re|d|ve|m|t)\b)"
     r"|(?P<break>[!?\n;]|\.(?=\s|$))"
     r"|(?P<other>\S)"
@@ -51,11 +53,15 @@ _PUNCTUATION = {
     ">": "gt",
     "=": "eq",
     "%": "percent",
+    "@": "at",
     ".": "dot",
 }
 _FRACTIONS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
 # Units that are one letter, only behind digits: 3h, 10d.
 _GLUED = {"h": "hour", "d": "day", "y": "year", "w": "week", "s": "second"}
+
+
+_DATE_NEXT = re.compile(r"[.,]?\s*(?:\d|\()|[.,]\s*[A-Z][a-z]{2}")
 
 
 class Scanner:
@@ -68,19 +74,22 @@ class Scanner:
         *,
         capitals: Set[str] = frozenset(),
         future: Set[str] = frozenset(),
+        past: Set[str] = frozenset(),
         day_first: bool = False,
     ) -> None:
         """Args:
         classes: where the class names of the lexicon get their characters.
         lexicon: lower-case words with class name and value.
         capitals: words that count only with a capital letter (Sun, Sat).
-        future: words that put their sentence into the future.
+        future: words that put what stands near them into the future.
+        past: words that put it into the past.
         day_first: how 3/4/2023 is read.
         """
         self._code = classes.code
         self._words = {w: (classes.code(name), value) for w, (name, value) in lexicon.items()}
         self._capitals = capitals
         self._future = future
+        self._past = past
         self._day_first = day_first
 
     def scan(self, original: str, context: Context) -> tuple[list[Token], bool]:
@@ -95,12 +104,14 @@ class Scanner:
                 first, last = match.span()
                 if word in self._future:
                     context.future.append(first)
+                elif word in self._past or (self._past and len(word) > 4 and word.endswith("ed")):
+                    context.gone.append(first)
                 if word in _GLUED and first and text[first - 1].isdigit():
                     tokens.append(Token(code("unit"), first, last, _GLUED[word]))
                     useful = True
                     continue
                 found = words.get(word)
-                if found is not None and word in self._capitals and not self._named(original, first, context):
+                if found is not None and word in self._capitals and not _named(original, first):
                     found = None
                 if found is not None:
                     useful = True
@@ -116,13 +127,6 @@ class Scanner:
             useful = useful or token.code != UNKNOWN
             tokens.append(token)
         return tokens, useful
-
-    def _named(self, original: str, first: int, context: Context) -> bool:
-        """Says whether a word stands with a capital that the start of a sentence does not explain."""
-        if not original[first].isupper():
-            return False
-        before = original[:first].rstrip()
-        return bool(before) and before[-1] not in ".!?\n"
 
     def _literal(self, kind: str, match: re.Match[str], tokens: list[Token]) -> Token:
         text, (first, last) = match[0], match.span()
@@ -151,11 +155,15 @@ class Scanner:
             return "ordd", int(text[:-2][:9])
         if kind == "hm":
             return _clock(text)
+        if kind == "h24":
+            return _clock(text.replace("h", ":"))
         numbers = [int(n) for n in re.findall(r"\d+", text)]
         if kind == "compact":
             return "date", Cal(int(text[:4]), int(text[4:6]), int(text[6:]))
         if kind == "ymd":
             return _checked(Cal(*numbers))
+        if kind == "ym":
+            return _checked(Cal(numbers[0], numbers[1], None))
         if kind == "my":
             return _checked(Cal(numbers[1], numbers[0], None))
         if kind == "md":
@@ -169,6 +177,16 @@ class Scanner:
         if year < 100:
             year += 2000 if year < 50 else 1900
         return _checked(Cal(year, month, day))
+
+
+def _named(original: str, first: int) -> bool:
+    """Says whether a word stands with a capital that the start of a sentence does not explain."""
+    if not original[first].isupper():
+        return False
+    if _DATE_NEXT.match(original, first + 3):
+        return True
+    before = original[:first].rstrip()
+    return bool(before) and before[-1] not in ".!?\n"
 
 
 def _checked(cal: Cal) -> tuple[str, Any]:

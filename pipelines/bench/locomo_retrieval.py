@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from magma_pipelines.build import BuildOptions, build
 
 from magma_gpu.config import Config, SearchConfig, load_config
 from magma_gpu.memory import Memory, Result
 from magma_gpu.store import Store
 from magma_gpu.types import Question
-from magma_pipelines.build import BuildOptions, build
 
 BUDGETS = (5, 10, 20, 50)
 CATEGORIES = {"1": "multi-hop", "2": "temporal", "3": "open-domain", "4": "single-hop", "5": "adversarial"}
@@ -61,7 +61,12 @@ def systems(base: SearchConfig) -> dict[str, SearchConfig]:
             plain, weight_dense=1.0, weight_lexical=2.0, smooth_next=0.25, smooth_previous=0.25
         ),
         "rrf of three, smoothed": dataclasses.replace(
-            plain, weight_dense=1.0, weight_dense_window=1.0, weight_lexical=2.0, smooth_next=0.35, smooth_previous=0.15
+            plain,
+            weight_dense=1.0,
+            weight_dense_window=1.0,
+            weight_lexical=2.0,
+            smooth_next=0.35,
+            smooth_previous=0.15,
         ),
     } | policies
 

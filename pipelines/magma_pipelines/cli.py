@@ -29,17 +29,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
+    common = _Parser(add_help=False)
     group = common.add_argument_group("everywhere")
-    group.add_argument("--config", metavar="FILE.toml", type=Path, help="settings of the run (configs/ has complete ones)")
-    group.add_argument("--set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one setting, over the config")
+    group.add_argument(
+        "--config", metavar="FILE.toml", type=Path, help="settings of the run (configs/ has complete ones)"
+    )
+    group.add_argument(
+        "--set", metavar="SECTION.KEY=VALUE", action="append", default=[], help="one setting, over the config"
+    )
     group.add_argument("--device", help="auto, cpu, cuda or cuda:N")
     group.add_argument("--runner", help="local or ray")
     group.add_argument("--json", action="store_true", help="the last line of standard output is one JSON document")
     group.add_argument("--quiet", action="store_true", help="no progress, no report")
 
     parser = _Parser(
-        prog="magma-gpu", description="Conversation logs in, memory graphs out; questions answered from them in batches."
+        prog="magma-gpu",
+        description="Conversation logs in, memory graphs out; questions answered from them in batches.",
     )
     parser.add_argument("--version", action="version", version=f"magma-gpu {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
@@ -63,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--out", metavar="DIR", required=True, type=Path)
     build.add_argument("--format", default="auto", help="format of the inputs; auto (default) decides by content")
     build.add_argument("--memory-id", metavar="ID", help="whose memory it is, where the input does not say")
-    build.add_argument("--until", metavar="STAGE", default="resolve", choices=STAGES, help=f"last stage: {', '.join(STAGES)}")
+    build.add_argument(
+        "--until", metavar="STAGE", default="resolve", choices=STAGES, help=f"last stage: {', '.join(STAGES)}"
+    )
     build.add_argument("--overwrite", action="store_true", help="rebuild what other settings made")
 
     query = command(
@@ -77,7 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--policy", metavar="NAME", help="smooth (default) or paper")
     query.add_argument("--k", metavar="N", type=int, help="how many events to return")
     query.add_argument("--as-of", metavar="TIME", help="use nothing that was said later")
-    query.add_argument("--queries", metavar="FILE", type=Path, help="questions: JSONL or Parquet with memory_id, query_id, question")
+    query.add_argument(
+        "--queries",
+        metavar="FILE",
+        type=Path,
+        help="questions: JSONL or Parquet with memory_id, query_id, question",
+    )
     query.add_argument("--results", metavar="FILE", type=Path, help="where results go: .jsonl or .parquet")
 
     for name, help_ in (
@@ -86,8 +98,16 @@ def _parser() -> argparse.ArgumentParser:
         ("verify", "Checks every checksum, count and invariant of a store."),
     ):
         command(name, help_, f"magma-gpu {name} memories").add_argument("store", metavar="DIR", type=Path)
-    command("doctor", "Says which packages and devices are here, and what is missing for what.", "magma-gpu doctor")
-    train = command("train", "Fits small models of our own again and writes them with their scores.", "magma-gpu train intent")
+    command(
+        "doctor",
+        "Says which packages and devices are here, and what is missing for what.",
+        "magma-gpu doctor",
+    )
+    train = command(
+        "train",
+        "Fits small models of our own again and writes them with their scores.",
+        "magma-gpu train intent",
+    )
     train.add_argument("what", choices=["intent"])
     train.add_argument("--questions", metavar="FILE", type=Path, help="JSONL with question and intent; default: ours")
     train.add_argument("--out", metavar="FILE", type=Path, help="where the weights go; default: those that are shipped")
@@ -132,7 +152,10 @@ def _build(args: argparse.Namespace) -> int:
         print(f"magma-gpu: {sentence}", file=sys.stderr)
     for failure in report.failed:
         where = args.out / "failed" / failure.stage
-        print(f"magma-gpu: shard {failure.shard} failed in {failure.stage} ({failure.error}); see {where}", file=sys.stderr)
+        print(
+            f"magma-gpu: shard {failure.shard} failed in {failure.stage} ({failure.error}); see {where}",
+            file=sys.stderr,
+        )
     return 1 if report.failed or report.skipped_inputs else 0
 
 
@@ -244,5 +267,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-

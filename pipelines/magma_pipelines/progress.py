@@ -1,15 +1,35 @@
-"""Progress bars on standard error, and only where that is a terminal."""
+"""Progress on standard error, and only where that is a terminal: how much is done, how fast, and the time left."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tqdm import tqdm
 
-T = TypeVar("T")
+from magma_pipelines.tasks import Outcome, PieceDone, ShardDone
 
 
-def bar(items: Iterable[T], label: str, total: int | None, *, quiet: bool, unit: str = "shard") -> Iterator[T]:
-    """Passes items on and draws how many there were, with rate and time left."""
+class Progress:
+    """One bar for all stages of a build."""
+
+    def __init__(self, bar: "tqdm[None]") -> None:
+        self._bar = bar
+        self._rows: dict[str, int] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a finished task."""
+        if isinstance(outcome, ShardDone):
+            self._rows[outcome.stage] = self._rows.get(outcome.stage, 0) + outcome.rows_in
+        elif isinstance(outcome, PieceDone):
+            self._rows["read"] = self._rows.get("read", 0) + int(outcome.counts.get("turns_in", 0))
+        words = " ".join(f"{stage} {rows:,}" for stage, rows in self._rows.items())
+        self._bar.set_postfix_str(words, refresh=False)
+        self._bar.update()
+
+
+@contextmanager
+def progress(label: str, total: int, *, quiet: bool, unit: str) -> Iterator[Progress]:
+    """A bar for `total` tasks, gone when they are done."""
     hidden = quiet or not sys.stderr.isatty()
-    yield from tqdm(items, desc=label, total=total, unit=unit, disable=hidden, file=sys.stderr, leave=False)
+    with tqdm(desc=label, total=total, unit=unit, disable=hidden, file=sys.stderr, leave=False) as bar:
+        yield Progress(bar)

@@ -33,7 +33,9 @@ def read_queries(path: Path, memory_id: str | None, as_of: str | None) -> list[Q
     questions = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
-            raise InputError(f"'{path}', row {number}: an object with {', '.join(_FIELDS)} is wanted (got {str(row)[:60]}).")
+            raise InputError(
+                f"'{path}', row {number}: an object with {', '.join(_FIELDS)} is wanted (got {str(row)[:60]})."
+            )
         values = {
             "memory_id": row.get("memory_id", memory_id),
             "query_id": row.get("query_id", str(number)),
@@ -44,7 +46,7 @@ def read_queries(path: Path, memory_id: str | None, as_of: str | None) -> list[Q
                 values[name] = value = str(value)
             if not isinstance(value, str) or not value.strip():
                 raise InputError(f"'{path}', row {number}: {name} must be a text that is not empty (got {value!r}).")
-        time = row.get("time", as_of)
+        time: Any = row.get("time", as_of)
         if hasattr(time, "isoformat"):
             time = time.isoformat()
         questions.append(

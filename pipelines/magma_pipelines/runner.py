@@ -1,94 +1,72 @@
-"""Runs the shards of one stage on this machine: in this process, or in worker processes of their own.
+"""Runs tasks on this machine: in this process, or in worker processes of their own.
 
-A failing shard is tried again in a fresh worker, then given up and reported; the others go on. What a user caused (a
-full disk, a missing package) is not tried again.
+A failing task is tried again in a fresh worker, then given up and reported; the others go on, and a worker that dies
+takes only its own task with it. What a user caused (a full disk, a missing package) is not tried again.
 """
 
-import concurrent.futures
 import multiprocessing
 import os
+import signal
 import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
 
 from magma_gpu.config import Config
 from magma_gpu.errors import ConfigError, MagmaError
-from magma_pipelines.worker import ShardDone, ShardTask, ShardWorker
+from magma_pipelines.tasks import Outcome, ShardFailed, Task
+from magma_pipelines.worker import Worker
 
-
-@dataclass(frozen=True, slots=True)
-class ShardFailed:
-    """A shard that was given up."""
-
-    stage: str
-    shard: int
-    attempts: int
-    error: str
-    trace: str
+# Called once for every outcome, before it is yielded: returns the tasks that can be done now.
+Then = Callable[[Outcome], Sequence[Task]]
 
 
 class Runner(Protocol):
-    """Runs shards of a stage wherever it likes; yields one outcome a task, in any order."""
+    """Runs tasks wherever it likes; yields one outcome a task, in any order."""
 
-    def run(self, root: str, config: Config, tasks: Sequence[ShardTask]) -> Iterator[ShardDone | ShardFailed]: ...
+    def run(self, root: str, config: Config, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
+        """Runs tasks, and those that follow from their outcomes, until none is left.
+
+        Raises:
+            MagmaError: a task met what only the user can change.
+        """
+        ...
 
 
 class LocalRunner:
-    """`run.num_workers` 1: this process. More: a pool of processes, each with one thread per share of the cores."""
+    """`run.num_workers` 1: this process. More: that many processes, each with its share of the cores."""
 
-    def run(self, root: str, config: Config, tasks: Sequence[ShardTask]) -> Iterator[ShardDone | ShardFailed]:
-        if not tasks:
+    def run(self, root: str, config: Config, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
+        if config.run.num_workers > 1:
+            yield from _Pool(root, config).run(tasks, then)
             return
-        workers = min(config.run.num_workers, len(tasks))
-        if workers > 1:
-            yield from self._pool(root, config, tasks, workers)
-            return
-        worker: ShardWorker | None = None
-        for task in tasks:
+        worker: Worker | None = None
+        waiting = deque(tasks)
+        while waiting:
+            task = waiting.popleft()
             for attempt in range(1, config.run.max_attempts + 1):
                 try:
                     if worker is None:
-                        worker = ShardWorker(root, config, task.stage)
-                    outcome: ShardDone | ShardFailed = worker.run(task)
+                        worker = Worker(root, config)
+                    outcome: Outcome = worker.run(task)
                 except MagmaError:
                     raise
                 except Exception as error:
                     worker = None
-                    outcome = _failed(task, attempt, error)
+                    outcome = failed(task, attempt, error)
                     continue
                 break
+            enqueue(waiting, outcome, then(outcome))
             yield outcome
 
-    def _pool(
-        self, root: str, config: Config, tasks: Sequence[ShardTask], workers: int
-    ) -> Iterator[ShardDone | ShardFailed]:
-        threads = max(1, (os.cpu_count() or 1) // workers)
-        waiting = {(t.shard): (t, 1) for t in tasks}
-        while waiting:
-            round_ = list(waiting.values())
-            context = multiprocessing.get_context("spawn")
-            with concurrent.futures.ProcessPoolExecutor(
-                workers, context, initializer=_start, initargs=(root, config, tasks[0].stage, threads)
-            ) as pool:
-                futures = {pool.submit(_run, task): (task, attempt) for task, attempt in round_}
-                for future in concurrent.futures.as_completed(futures):
-                    task, attempt = futures[future]
-                    try:
-                        done = future.result()
-                    except MagmaError:
-                        pool.shutdown(cancel_futures=True)
-                        raise
-                    except Exception as error:
-                        # A broken pool fails every shard in flight: each gets its next try in a fresh pool.
-                        if attempt >= config.run.max_attempts:
-                            del waiting[task.shard]
-                            yield _failed(task, attempt, error)
-                        else:
-                            waiting[task.shard] = (task, attempt + 1)
-                        continue
-                    del waiting[task.shard]
-                    yield done
+
+def enqueue(waiting: deque[Task], outcome: Outcome, tasks: Sequence[Task]) -> None:
+    """Queues what follows from an outcome: all shards are ingested first, then each goes on to its end."""
+    if outcome.stage == "ingest":
+        waiting.extend(tasks)
+    else:
+        waiting.extendleft(reversed(tasks))
 
 
 def make_runner(config: Config) -> Runner:
@@ -102,31 +80,121 @@ def make_runner(config: Config) -> Runner:
     return LocalRunner()
 
 
-def _failed(task: ShardTask, attempts: int, error: Exception) -> ShardFailed:
+def failed(task: Task, attempts: int, error: Exception) -> ShardFailed:
+    """The outcome of a task that was given up because of an error."""
     trace = "".join(traceback.format_exception(error))
     return ShardFailed(task.stage, task.shard, attempts, f"{type(error).__name__}: {error}", trace)
 
 
-# One worker a process of the pool, made by its initializer.
-_worker: Callable[[ShardTask], ShardDone] | None = None
+class WorkerDiedError(Exception):
+    """A worker process ended without an answer: killed, out of memory, or crashed."""
 
 
-def _start(root: str, config: Config, stage: str, threads: int) -> None:
-    global _worker
+class _Process:
+    """One worker process and the task it is at."""
+
+    def __init__(self, root: str, config: Config, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, root, config, threads), daemon=True)
+        self.process.start()
+        other.close()
+        self.task: Task | None = None
+
+    def send(self, task: Task) -> None:
+        self.task = task
+        # A worker that is dead already is noticed when its answer is read.
+        try:
+            self.pipe.send(task)
+        except OSError:
+            pass
+
+    def answer(self) -> Outcome | ShardFailed | MagmaError:
+        """The outcome of its task; raises WorkerDiedError where there will be none."""
+        try:
+            answer: Outcome | MagmaError = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(10)
+            raise WorkerDiedError(f"the worker process ended with code {self.process.exitcode}") from None
+        return answer
+
+    def stop(self) -> None:
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join(10)
+
+
+class _Pool:
+    def __init__(self, root: str, config: Config) -> None:
+        self._root, self._config = root, config
+        self._limit = config.run.num_workers
+        self._threads = max(1, (os.cpu_count() or 1) // self._limit)
+
+    def run(self, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
+        waiting = deque(tasks)
+        idle: list[_Process] = []
+        busy: list[_Process] = []
+        attempts: Counter[tuple[str, int]] = Counter()
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self._limit:
+                    task = waiting.popleft()
+                    process = idle.pop() if idle else _Process(self._root, self._config, self._threads)
+                    attempts[task.stage, task.shard] += 1
+                    process.send(task)
+                    busy.append(process)
+                ready = wait([p.pipe for p in busy])
+                for process in [p for p in busy if p.pipe in ready]:
+                    busy.remove(process)
+                    done = process.task
+                    assert done is not None
+                    attempt = attempts[done.stage, done.shard]
+                    outcome = self._outcome(process, done, attempt)
+                    if isinstance(outcome, ShardFailed):
+                        process.stop()
+                        if attempt < self._config.run.max_attempts:
+                            waiting.append(done)
+                            continue
+                    else:
+                        idle.append(process)
+                    enqueue(waiting, outcome, then(outcome))
+                    yield outcome
+        finally:
+            for process in [*idle, *busy]:
+                process.stop()
+
+    def _outcome(self, process: _Process, task: Task, attempt: int) -> Outcome:
+        try:
+            answer = process.answer()
+        except WorkerDiedError as error:
+            return failed(task, attempt, error)
+        if isinstance(answer, MagmaError):
+            raise answer
+        if isinstance(answer, ShardFailed):
+            return ShardFailed(task.stage, task.shard, attempt, answer.error, answer.trace)
+        return answer
+
+
+def _serve(pipe: "Connection[Any, Any]", root: str, config: Config, threads: int) -> None:
+    """What a worker process does: one task after the other, until the driver has gone."""
+    # Ctrl-C reaches every process of the terminal; the driver alone decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch
 
     torch.set_num_threads(threads)
-    made: list[ShardWorker] = []
-
-    def run(task: ShardTask) -> ShardDone:
-        # Made on the first task, so that an error of construction is an error of a shard and not of the pool.
-        if not made:
-            made.append(ShardWorker(root, config, stage))
-        return made[0].run(task)
-
-    _worker = run
-
-
-def _run(task: ShardTask) -> ShardDone:
-    assert _worker is not None
-    return _worker(task)
+    worker = Worker(root, config)
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: Outcome | MagmaError = worker.run(task)
+        except MagmaError as error:
+            answer = type(error)(str(error))
+        except Exception as error:
+            answer = failed(task, 1, error)
+        try:
+            pipe.send(answer)
+        except OSError:
+            return

@@ -36,7 +36,9 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
     ]
     lines += [f"  rejected: {count} x {reason}" for reason, count in report["rejected_by_reason"].items()]
     if report["unreadable_times"]:
-        lines.append(f"  {report['unreadable_times']} times could not be read; those turns are placed by their neighbours")
+        lines.append(
+            f"  {report['unreadable_times']} times could not be read; those turns are placed by their neighbours"
+        )
     for name, stage in report["stages"].items():
         if stage["shards"]:
             lines.append(f"{name:8} {stage['shards']} shards in {stage['seconds']:.1f} s{_notes(stage)}")
@@ -95,7 +97,13 @@ def why(evidence: Mapping[str, Any], turn_ids: Mapping[str, str]) -> str:
 def memories(rows: Sequence[Mapping[str, Any]]) -> str:
     """One line a memory."""
     cells = [
-        (r["memory_id"], r["num_sessions"], r["num_turns"], (r["first_time"] or "")[:10], (r["last_time"] or "")[:10])
+        (
+            r["memory_id"],
+            r["num_sessions"],
+            r["num_turns"],
+            (r["first_time"] or "")[:10],
+            (r["last_time"] or "")[:10],
+        )
         for r in rows
     ]
     return table(cells, ("memory", "sessions", "turns", "first", "last"))
@@ -133,8 +141,14 @@ def doctor(document: Mapping[str, Any]) -> str:
     """Packages, devices and kernels as tables, then what is missing for what."""
     lines = [
         f"Python {document['python']} on {document['platform']}; device: {document['device']}",
-        table([(p["package"], p["version"] or "not installed", p["for"]) for p in document["packages"]], ("package", "version", "for")),
-        table([(k["kernel"], k["implementation"], k["reason"]) for k in document["kernels"]], ("kernel", "implementation", "because")),
+        table(
+            [(p["package"], p["version"] or "not installed", p["for"]) for p in document["packages"]],
+            ("package", "version", "for"),
+        ),
+        table(
+            [(k["kernel"], k["implementation"], k["reason"]) for k in document["kernels"]],
+            ("kernel", "implementation", "because"),
+        ),
     ]
     lines += [f"missing: {m}" for m in document["missing"]]
     return "\n\n".join(lines)

@@ -19,7 +19,9 @@ def status(path: Path) -> dict[str, Any]:
     manifest = store.manifest() or building or store.open()
     memories = manifest.tables.get("memories", {})
     turns = sum(
-        n or 0 for e in memories.values() for n in store.read_table(e, "memories", columns=["num_turns"])["num_turns"].to_pylist()
+        n or 0
+        for e in memories.values()
+        for n in store.read_table(e, "memories", columns=["num_turns"])["num_turns"].to_pylist()
     )
     return {
         "store": str(path),

@@ -23,9 +23,7 @@ def test_compiles(arch, tmp_path):
         pytest.skip("nvcc is not on the PATH")
     out = tmp_path / "beam_search.cubin"
     command = [nvcc, "--std=c++14", f"-arch={arch}", "-cubin", "-Werror", "all-warnings", "-Xptxas", "-v"]
-    done = subprocess.run(
-        [*command, "-o", str(out), str(_cupy.SOURCE)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, "-o", str(out), str(_cupy.SOURCE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert out.stat().st_size > 0
     # Nothing spills, and enough blocks fit on a multiprocessor.
@@ -38,9 +36,7 @@ def test_multiply_and_add_are_not_fused(arch, tmp_path):
     if nvcc is None:
         pytest.skip("nvcc is not on the PATH")
     out = tmp_path / "beam_search.ptx"
-    subprocess.run(
-        [nvcc, "--std=c++14", f"-arch={arch}", "-ptx", "-o", str(out), str(_cupy.SOURCE)], check=True
-    )
+    subprocess.run([nvcc, "--std=c++14", f"-arch={arch}", "-ptx", "-o", str(out), str(_cupy.SOURCE)], check=True)
     text = out.read_text()
     assert "mul.rn.f32" in text
     assert "fma" not in text

@@ -1,8 +1,7 @@
-"""Beam search: worked by hand, then the reference against the oracle, then the compiled loop against the
-reference.
+"""Beam search: by hand, then the reference against the oracle, then the compiled loop against the reference.
 
-The last two hold bit for bit. What is allocated with torch.empty is filled with garbage first, so that an
-output that is not written shows.
+The last two hold bit for bit. conftest.py fills what torch.empty allocates, so that an output not written
+shows.
 """
 
 from dataclasses import fields, replace
@@ -13,20 +12,6 @@ import pytest
 import torch
 from magma_kernels.beam_search import BeamParams, BeamQueries, BeamResult, beam_search, reference
 from magma_kernels.beam_search.cases import Case, awkward_cases, events_case, graph_of, random_case
-
-
-@pytest.fixture(autouse=True)
-def poison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fills torch.empty with what no correct output holds."""
-    empty = torch.empty
-
-    def poisoned(*args: object, **kwargs: object) -> torch.Tensor:
-        out = empty(*args, **kwargs)
-        if out.dtype == torch.bool:
-            return out.fill_(True)
-        return out.fill_(float("nan") if out.is_floating_point() else -77)
-
-    monkeypatch.setattr(torch, "empty", poisoned)
 
 
 def compiled(case: Case, num_threads: int | None = None) -> BeamResult:

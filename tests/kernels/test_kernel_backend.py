@@ -7,7 +7,7 @@ import pytest
 import torch
 from magma_kernels import backend
 from magma_kernels.beam_search import beam_search
-from magma_kernels.beam_search.cases import random_case
+from magma_kernels.beam_search.cases import awkward_cases, random_case
 
 CPU = torch.device("cpu")
 
@@ -74,3 +74,15 @@ def test_public_function_obeys_and_agrees(monkeypatch, value):
     result = beam_search(case.graph, case.queries, case.params)
     assert torch.equal(result.node_QV, default.node_QV)
     assert {choice.op for choice in backend.choices(CPU)} >= {"beam_search"}
+
+
+def test_memory_too_large_for_a_key_goes_to_the_reference(monkeypatch):
+    pytest.importorskip("numba")
+    case = awkward_cases()[2]
+    want = beam_search(case.graph, case.queries, case.params)
+    monkeypatch.setattr("magma_kernels.beam_search.relation_bits", lambda queries: 40)
+    result = beam_search(case.graph, case.queries, case.params)
+    assert torch.equal(result.node_QV, want.node_QV)
+    monkeypatch.setenv(backend.VARIABLE, "compiled")
+    with pytest.raises(backend.KernelUnavailableError, match="do not fit in 32 bits"):
+        beam_search(case.graph, case.queries, case.params)

@@ -12,9 +12,7 @@ from magma_kernels.semantic_link.cases import Case, awkward_cases, duplicates_ca
 
 
 def defined(case: Case) -> LinkResult:
-    return reference.semantic_link(
-        case.x_ND, case.ptr, case.order_N, case.usable_N, k=case.k, threshold=case.threshold
-    )
+    return reference.semantic_link(case.x_ND, case.ptr, case.order_N, case.usable_N, k=case.k, threshold=case.threshold)
 
 
 def tiled(case: Case, block: int = 1 << 21) -> LinkResult:
@@ -120,6 +118,14 @@ def test_random_memories():
     assert total > 1000
 
 
+def test_many_pairs_above_the_threshold(monkeypatch):
+    """The closer look before sorting, taken for every block, changes nothing."""
+    monkeypatch.setattr(_tiled, "_MANY", 0)
+    for seed in range(150):
+        case = random_case(seed)
+        assert_same(tiled(case, 300), defined(case))
+
+
 def test_a_rounding_that_the_product_gets_wrong_is_mended():
     """Cosines half-way between two floats, give or take what the order of a sum changes, on purpose."""
     rng = np.random.default_rng(0)
@@ -186,9 +192,7 @@ def test_a_memory_does_not_depend_on_its_batch():
 def test_public_function_obeys_and_agrees(monkeypatch, value):
     monkeypatch.setenv(backend.VARIABLE, value)
     case = random_case(7)
-    result = semantic_link(
-        case.x_ND, case.ptr, case.order_N, case.usable_N, k=case.k, threshold=case.threshold
-    )
+    result = semantic_link(case.x_ND, case.ptr, case.order_N, case.usable_N, k=case.k, threshold=case.threshold)
     assert_same(result, defined(case))
 
 

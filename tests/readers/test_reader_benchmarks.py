@@ -150,9 +150,7 @@ def read_lme(tmp_path, *items):
 
 
 def test_longmemeval_question(tmp_path):
-    item = haystack(
-        haystack_session_ids=["s1"], haystack_dates=["2023/04/10 (Mon) 14:47"], haystack_sessions=[SAID]
-    )
+    item = haystack(haystack_session_ids=["s1"], haystack_dates=["2023/04/10 (Mon) 14:47"], haystack_sessions=[SAID])
     note, first, second, question = read_lme(tmp_path, item)
     assert note == MemoryNote(memory_id="q1")
     assert first == Turn(

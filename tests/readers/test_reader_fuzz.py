@@ -110,9 +110,7 @@ def test_every_benchmark_turn_is_one_record(tmp_path, sessions):
     records = read_any(tmp_path / "x", json.dumps([haystack]).encode(), "longmemeval")
     assert sum(isinstance(r, Turn | Reject) for r in records) == num_turns
     conversation = {f"session_{i}": rows for i, rows in enumerate(sessions)}
-    records = read_any(
-        tmp_path / "x", json.dumps([{"sample_id": 1, "conversation": conversation}]).encode(), "locomo"
-    )
+    records = read_any(tmp_path / "x", json.dumps([{"sample_id": 1, "conversation": conversation}]).encode(), "locomo")
     assert sum(isinstance(r, Turn | Reject) for r in records) == num_turns
 
 
@@ -120,3 +118,89 @@ def test_every_benchmark_turn_is_one_record(tmp_path, sessions):
 @given(content=st.binary(max_size=200), cut=st.integers(0, 400))
 def test_bytes_in_a_parquet_frame(tmp_path, content, cut):
     read_any(tmp_path / "x", b"PAR1" + content + b"PAR1"[: cut % 5], "parquet")
+
+
+CHAT_PIECES = st.sampled_from(
+    [
+        "1/2/23, 10:00 - Ana: ", "[13/2/23, 10:00:01 PM] Ana: ", "\u200e", "\u202f", "Ana: ", "[10:01] <ana> ", "=== x",
+        "[10:02]  * ana ", "hi", "\n", "\r\n", ",", '"', "text,speaker\n", "--- Day changed Tue Feb 30 2024",
+        "99/99/9999, ",
+        "\t", "2024-02-05 10:01:00\t", "<attached: x.jpg>",
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", ["whatsapp", "irc", "csv"])
+@LOOSE
+@given(pieces=st.lists(CHAT_PIECES | st.text(max_size=5), max_size=20))
+def test_random_chats(tmp_path, format_, pieces):
+    content = "".join(pieces).encode("utf-8", "surrogatepass")
+    records = read_any(tmp_path / "x-2024-01-02.txt", content, format_)
+    if format_ == "irc" and records is not None:
+        lines = content.decode("utf-8", "replace").split("\n")
+        assert len(records) == sum(bool(line.strip()) for line in lines)
+
+
+def say(number, **more):
+    return {"id": f"m{number}", "role": "user", "content": f"text {number}", **more}
+
+
+WHOLE = {
+    "openai": [{"id": c, "messages": [say(i) for i in range(3)]} for c in "ab"],
+    "sharegpt": [{"id": c, "conversations": [{"from": "human", "value": f"v{i}"} for i in range(3)]} for c in "ab"],
+    "locomo": [
+        {
+            "sample_id": c,
+            "conversation": {
+                "session_1_date_time": "1 May 2023",
+                "session_1": [{"dia_id": f"D1:{i}", "speaker": "A", "text": f"t{i}"} for i in range(3)],
+            },
+        }
+        for c in "ab"
+    ],
+    "longmemeval": [
+        {
+            "question_id": c,
+            "question": "?",
+            "haystack_session_ids": ["s", "t"],
+            "haystack_dates": ["d", "e"],
+            "haystack_sessions": [[say(0), say(1)], [say(2, has_answer=True)]],
+        }
+        for c in "ab"
+    ],
+    "memorybank": {c: {"history": {"2024-01-01": [{"query": "q", "response": "r"}] * 2}} for c in "ab"},
+    "telegram": {
+        "chats": {
+            "list": [
+                {"id": c, "messages": [{"id": i, "type": "message", "date": "d", "text": f"t{i}"} for i in range(3)]}
+                for c in (1, 2)
+            ]
+        }
+    },
+    "slack": [{"type": "message", "user": "U", "text": f"t{i}", "ts": f"{i}.0"} for i in range(5)],
+}
+
+
+@pytest.mark.parametrize("format_", WHOLE)
+def test_a_document_cut_anywhere_yields_whole_turns_only(tmp_path, format_):
+    text = json.dumps(WHOLE[format_])
+    path = tmp_path / "x"
+
+    def read(content):
+        path.write_text(content)
+        try:
+            return list(read_source(Source(path, "x"), format_, memory_id=None))
+        except InputError:
+            return []
+
+    whole = [r for r in read(text) if isinstance(r, Turn)]
+    assert len(whole) > 4
+    most = 0
+    for cut in range(1, len(text), 3):
+        records = read(text[:cut])
+        turns = [r for r in records if isinstance(r, Turn)]
+        assert turns == whole[: len(turns)]
+        assert sum(isinstance(r, Reject) for r in records) == (1 if records else 0)
+        assert len(turns) >= most
+        most = len(turns)
+    assert most == len(whole)

@@ -58,9 +58,7 @@ def test_nan_is_read():
     assert math.isnan(items("[NaN, Infinity]")[0])
 
 
-@pytest.mark.parametrize(
-    "text", ["[1, 2", "[1, 2,", "[1, 2 x", "[1, 2, ]", '[1, 2, "abc', "[1, 2, {]}, 4]", "[1, 2]]"]
-)
+@pytest.mark.parametrize("text", ["[1, 2", "[1, 2,", "[1, 2 x", "[1, 2, ]", '[1, 2, "abc', "[1, 2, {]}, 4]", "[1, 2]]"])
 def test_a_broken_document_ends_with_one_broken(text):
     found = items(text)
     assert found[:2] == [1, 2]

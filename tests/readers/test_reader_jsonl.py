@@ -162,9 +162,7 @@ def test_the_limit_of_a_line_is_16_mib():
 
 
 def test_characters_that_cannot_be_stored(tmp_path):
-    turn = one(
-        tmp_path, r'{"text": "a\ud800b\u0000c\ud83d\ude00e\u0301", "memory_id": "m\udfff", "time": "2\ud800"}'
-    )
+    turn = one(tmp_path, r'{"text": "a\ud800b\u0000c\ud83d\ude00e\u0301", "memory_id": "m\udfff", "time": "2\ud800"}')
     assert turn.text == "a\ufffdbc\U0001f600é"
     assert turn.memory_id == "m\ufffd"
     assert turn.time == "2\ufffd"
@@ -203,9 +201,7 @@ def test_place_counts_within_the_session(tmp_path):
     assert [getattr(r, "seq", None) for r in read(tmp_path, *rows)] == [0, None, 0, 2, 1]
 
 
-@pytest.mark.parametrize(
-    ("given", "seq"), [(5, 5), (5.0, 5), ("5", 0), (True, 0), (1 << 80, 0), (None, 0), (-1, -1)]
-)
+@pytest.mark.parametrize(("given", "seq"), [(5, 5), (5.0, 5), ("5", 0), (True, 0), (1 << 80, 0), (None, 0), (-1, -1)])
 def test_seq_is_taken_where_it_is_an_integer(tmp_path, given, seq):
     assert one(tmp_path, {"text": "x", "position": given}).seq == seq
 

@@ -109,9 +109,7 @@ def test_case_of_content_shapes(tmp_path):
 
 
 def test_a_list_cut_in_the_middle_yields_the_whole_messages(tmp_path):
-    text = json.dumps(
-        [HI, YO, {"role": "user", "content": [{"type": "text", "text": "part"}, {"type": "te"}]}]
-    )
+    text = json.dumps([HI, YO, {"role": "user", "content": [{"type": "text", "text": "part"}, {"type": "te"}]}])
     records = read(tmp_path, text[:-8])
     assert [getattr(r, "text", None) for r in records] == ["hi", "yo", None]
     assert records[-1].reason == "broken JSON"

@@ -64,12 +64,8 @@ def test_dates_and_decimals(tmp_path):
 
 
 def test_many_row_groups_keep_order_and_number(tmp_path):
-    pq.write_table(
-        pa.table({"text": [f"t{i}" for i in range(2000)]}), tmp_path / "x.parquet", row_group_size=300
-    )
-    assert [(r.text, r.line, r.seq) for r in read(tmp_path / "x.parquet")] == [
-        (f"t{i}", i + 1, i) for i in range(2000)
-    ]
+    pq.write_table(pa.table({"text": [f"t{i}" for i in range(2000)]}), tmp_path / "x.parquet", row_group_size=300)
+    assert [(r.text, r.line, r.seq) for r in read(tmp_path / "x.parquet")] == [(f"t{i}", i + 1, i) for i in range(2000)]
 
 
 def test_a_column_of_messages(tmp_path):
@@ -103,9 +99,7 @@ def test_a_file_cut_before_its_footer(tmp_path):
 def test_a_damaged_page_rejects_the_rest(tmp_path):
     path = tmp_path / "x.parquet"
     texts = [f"text {i}" for i in range(3000)]
-    pq.write_table(
-        pa.table({"text": texts}), path, row_group_size=1000, compression="gzip", use_dictionary=False
-    )
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=1000, compression="gzip", use_dictionary=False)
     column = pq.ParquetFile(path).metadata.row_group(2).column(0)
     content = bytearray(path.read_bytes())
     start = column.data_page_offset + column.total_compressed_size // 2

@@ -84,18 +84,12 @@ def test_format_is_told_by_content(tmp_path, content, format_):
 
 
 def test_an_item_longer_than_the_head_is_told_by_its_beginning(tmp_path):
-    text = (
-        '[{"question_id": "q", "haystack_sessions": [[{"role": "user", "content": "'
-        + "x" * 3_000_000
-        + '"}]]}]'
-    )
+    text = '[{"question_id": "q", "haystack_sessions": [[{"role": "user", "content": "' + "x" * 3_000_000 + '"}]]}]'
     (tmp_path / "big.json").write_text(text)
     assert detect_format(find_sources([str(tmp_path)])[0]) == "longmemeval"
 
 
-@pytest.mark.parametrize(
-    "content", ["hello", "{}", "[1, 2]", '{"a": 1}\n{"b": 2}\n', "   \n", "\x00\x01\xff", "["]
-)
+@pytest.mark.parametrize("content", ["hello", "{}", "[1, 2]", '{"a": 1}\n{"b": 2}\n', "   \n", "\x00\x01\xff", "["])
 def test_nothing_fits(tmp_path, content):
     (tmp_path / "input").write_text(content)
     with pytest.raises(InputError, match=r"looks like none of jsonl.*--format"):
@@ -147,6 +141,28 @@ def test_a_gzip_that_grows_without_end_is_refused(tmp_path, monkeypatch):
     source = find_sources([str(tmp_path)])[0]
     with pytest.raises(InputError, match="compressed size"):
         list(read_source(source, "jsonl", memory_id=None))
+
+
+def test_an_encrypted_or_damaged_zip_is_an_input_error(tmp_path):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.jsonl", ROW * 100)
+    content = bytearray(path.read_bytes())
+    for mark, flag_at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + flag_at] |= 1
+    path.write_bytes(content)
+    (source,) = find_sources([str(path)])
+    with pytest.raises(InputError, match="encrypted"):
+        detect_format(source)
+    path.write_bytes(content[:-30])
+    with pytest.raises(InputError, match="cannot be read"):
+        find_sources([str(path)])
+
+
+def test_an_empty_memory_id_is_refused(tmp_path):
+    (tmp_path / "x.jsonl").write_text(ROW)
+    with pytest.raises(InputError, match="memory id is empty"):
+        read_source(find_sources([str(tmp_path)])[0], "jsonl", memory_id=" ")
 
 
 def test_zip_members_are_sources_and_never_touch_the_disk(tmp_path):

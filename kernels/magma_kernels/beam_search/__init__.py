@@ -143,7 +143,7 @@ def beam_search(graph: BeamGraph, queries: BeamQueries, params: BeamParams) -> B
     if choice.name == "cupy":
         from magma_kernels.beam_search import _cupy
 
-        problem = _cupy.problem()
+        problem = _cupy.problem(graph.dst.device)
         if not problem:
             return _cupy.beam_search(graph, queries, params)
         choice = backend.fall_back(choice, problem)
@@ -158,9 +158,7 @@ def beam_search(graph: BeamGraph, queries: BeamQueries, params: BeamParams) -> B
 
 def check_shapes(graph: BeamGraph, queries: BeamQueries, params: BeamParams) -> None:
     """Asserts dtypes, shapes, devices and the range of the parameters; reads no values from a device."""
-    dtypes = {"relation": torch.int32} | dict.fromkeys(
-        ("affinity", "structure_QR", "anchor_score"), torch.float32
-    )
+    dtypes = {"relation": torch.int32} | dict.fromkeys(("affinity", "structure_QR", "anchor_score"), torch.float32)
     device = graph.dst.device
     for group in (graph, queries):
         for field in fields(group):
@@ -196,6 +194,15 @@ def check_weights(queries: BeamQueries) -> None:
 def relation_bits(queries: BeamQueries) -> int:
     """Returns the bits that a relation takes in the compiled implementations' keys."""
     return max(queries.structure_QR.shape[1] - 1, 0).bit_length()
+
+
+def most_visited(queries: BeamQueries, params: BeamParams) -> int:
+    """Returns a number of nodes that no query visits more of: what a row of the result must have room for."""
+    if queries.base_Q.shape[0] == 0:
+        return 0
+    largest = int(queries.affinity_ptr.diff().max())
+    most_anchors = int(queries.anchor_ptr.diff().max())
+    return max(0, min(params.max_nodes, largest, most_anchors + params.max_depth * params.beam_width))
 
 
 def _too_large(queries: BeamQueries) -> str:

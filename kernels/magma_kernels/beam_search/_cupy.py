@@ -21,6 +21,7 @@ from magma_kernels.beam_search import (
     BeamResult,
     check_shapes,
     check_weights,
+    most_visited,
     relation_bits,
 )
 
@@ -33,10 +34,10 @@ _MOST_SHARED = 2048
 _INT_MAX = 2**31 - 1
 
 
-def problem() -> str:
-    """Returns why the kernel cannot run on this machine, as a phrase; empty when it can. Compiles it."""
+def problem(device: torch.device) -> str:
+    """Returns why the kernel cannot run on a device, as a phrase; empty when it can. Compiles it."""
     try:
-        _kernel(torch.cuda.current_device())
+        _kernel(_index(device))
     except (ImportError, OSError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     return ""
@@ -54,7 +55,7 @@ def beam_search(graph: BeamGraph, queries: BeamQueries, params: BeamParams) -> B
         device = graph.dst.device
         with torch.cuda.device(device):
             stream = cupy.cuda.ExternalStream(torch.cuda.current_stream(device).cuda_stream)
-            kernel = _kernel(torch.cuda.current_device())
+            kernel = _kernel(_index(device))
             with stream:
                 # `held` keeps contiguous copies alive until the launch is queued; PyTorch's allocator then
                 # gives their memory to later work of the same stream only.
@@ -70,7 +71,7 @@ def allocate(queries: BeamQueries, params: BeamParams) -> tuple[dict[str, Tensor
     device = queries.base_Q.device
     num_queries = queries.base_Q.shape[0]
     largest = max(int(queries.affinity_ptr.diff().max()), 0) if num_queries else 0
-    shape = (num_queries, min(params.max_nodes, largest))
+    shape = (num_queries, most_visited(queries, params))
     shared = min(largest, _MOST_SHARED)
     num_spare = 2 * queries.affinity.shape[0] if largest > shared else 0
     outputs = {
@@ -134,9 +135,7 @@ def result(outputs: dict[str, Tensor]) -> BeamResult:
     assert mistake == 0, MISTAKES[mistake]
     num_Q = outputs["num"]
     used = int(num_Q.max()) if num_Q.shape[0] else 0
-    rows = {
-        name: outputs[name][:, :used].contiguous() for name in ("node", "score", "hop", "parent", "relation")
-    }
+    rows = {name: outputs[name][:, :used].contiguous() for name in ("node", "score", "hop", "parent", "relation")}
     return BeamResult(
         node_QV=rows["node"],
         score_QV=rows["score"],
@@ -148,14 +147,19 @@ def result(outputs: dict[str, Tensor]) -> BeamResult:
     )
 
 
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
 @functools.cache
 def _kernel(device_index: int) -> Any:
     """Compiles the source for a device; CuPy keeps what it compiled in its own cache folder."""
     import cupy
+    from cupy.cuda.compiler import CompileException
 
     with cupy.cuda.Device(device_index):
         try:
             module = cupy.RawModule(code=SOURCE.read_text(encoding="utf-8"), options=("--std=c++14",))
             return module.get_function("beam_search")
-        except cupy.cuda.compiler.CompileException as error:
+        except CompileException as error:
             raise RuntimeError(f"beam_search.cu does not compile: {error}") from error

@@ -24,6 +24,7 @@ from magma_kernels.beam_search import (
     BeamResult,
     check_shapes,
     check_weights,
+    most_visited,
     relation_bits,
 )
 
@@ -87,6 +88,46 @@ def _keep(best: Any, num: int, limit: int, key: Any) -> int:
 
 
 @_compiled
+def _offer(
+    dst: Any,
+    relation: Any,
+    edges_first: int,
+    edges_end: int,
+    base: int,
+    way: Any,
+    kept_back: Any,
+    structure_R: Any,
+    affinity: Any,
+    best_way: Any,
+    found: Any,
+    num_found: int,
+) -> tuple[Any, int]:
+    """Offers the node at the end of each edge of one beam node; returns how many were found, and a
+    mistake."""
+    size = np.uint64(affinity.shape[0])
+    num_relations = np.uint64(structure_R.shape[0])
+    num = np.uint64(num_found)
+    # Unsigned indices, as signed ones are first tested for counting from the end.
+    for edge in range(np.uint64(edges_first), np.uint64(edges_end)):
+        v = np.uint64(dst[edge] - base)
+        r = np.uint64(relation[edge])
+        if v >= size:
+            return np.int64(num), 5
+        if r >= num_relations:
+            return np.int64(num), 6
+        value = kept_back + structure_R[r] * affinity[v]
+        key = (np.uint64(_bits_of(value)) << np.uint64(32)) | (way - r)
+        # No branch from here on, so none is mispredicted: a visited node's key is higher than any other,
+        # and the higher of two keys has the better value, else the smaller parent, else the smaller
+        # relation.
+        old = best_way[v]
+        found[num] = np.int64(v)
+        num += np.uint64(1) if old == np.uint64(0) else np.uint64(0)
+        best_way[v] = key if key > old else old
+    return np.int64(num), 0
+
+
+@_compiled
 def _search_part(
     first: int,
     last: int,
@@ -140,7 +181,6 @@ def _search_part(
         affinity_here = affinity[affinity_ptr[q] : affinity_ptr[q + 1]]
         size = np.uint64(affinity_here.shape[0])
         structure_R = structure_QR[q]
-        num_relations = np.uint64(structure_R.shape[0])
         num = 0
         for a in range(anchor_ptr[q], anchor_ptr[q + 1]):
             v = np.uint64(anchor_node[a] - base)
@@ -173,22 +213,22 @@ def _search_part(
                     return 1
                 kept_back = decay * score_QV[q, i]
                 way = np.uint64(0xFFFFFFFF - ((u - base) << relation_bits))
-                # No branch in here depends on the graph, so none is mispredicted: a visited node's key is
-                # higher than any other, and the higher of two keys is the better value, smaller parent,
-                # smaller relation.
-                for edge in range(indptr[u], edges_end):
-                    v = np.uint64(dst[edge] - base)
-                    r = np.uint64(relation[edge])
-                    if v >= size:
-                        return 5
-                    if r >= num_relations:
-                        return 6
-                    value = kept_back + structure_R[r] * affinity_here[v]
-                    key = (np.uint64(_bits_of(value)) << np.uint64(32)) | (way - r)
-                    old = best_way[v]
-                    found[num_found] = np.int64(v)
-                    num_found += 1 if old == unseen else 0
-                    best_way[v] = key if key > old else old
+                num_found, mistake = _offer(
+                    dst,
+                    relation,
+                    indptr[u],
+                    edges_end,
+                    base,
+                    way,
+                    kept_back,
+                    structure_R,
+                    affinity_here,
+                    best_way,
+                    found,
+                    num_found,
+                )
+                if mistake != 0:
+                    return int(mistake)
             if num_found == 0:
                 break
             best = unseen
@@ -244,8 +284,7 @@ def beam_search(
     """
     check_shapes(graph, queries, params)
     num_queries = queries.base_Q.shape[0]
-    largest = int(queries.affinity_ptr.diff().max()) if num_queries else 0
-    width = min(params.max_nodes, max(largest, 0))
+    width = most_visited(queries, params)
     check_weights(queries)
     shape = (num_queries, width)
     out = (

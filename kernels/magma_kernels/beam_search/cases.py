@@ -78,9 +78,7 @@ def awkward_cases() -> tuple[Case, ...]:
     wide = BeamParams(max_depth=3, beam_width=500, max_nodes=1000)
     cases.append(_case("wide", rng, np.array([2500]), np.array([20000]), np.zeros(4, int), 40, wide))
     crowded = BeamParams(max_nodes=10)
-    cases.append(
-        _case("more-anchors-than-nodes", rng, np.array([80]), np.array([200]), np.zeros(6, int), 60, crowded)
-    )
+    cases.append(_case("more-anchors-than-nodes", rng, np.array([80]), np.array([200]), np.zeros(6, int), 60, crowded))
     return tuple(cases)
 
 

@@ -62,9 +62,7 @@ def beam_search(graph: BeamGraph, queries: BeamQueries, params: BeamParams) -> B
     truncated_Q = found_Q > params.max_nodes
     num_Q = torch.minimum(found_Q, room_Q)
     none = torch.full_like(kept, -1)
-    beam = _Visits(
-        query[kept], rank, queries.anchor_node[kept], queries.anchor_score[kept], none, none.to(torch.int32)
-    )
+    beam = _Visits(query[kept], rank, queries.anchor_node[kept], queries.anchor_score[kept], none, none.to(torch.int32))
     steps = [beam]
     for _ in range(params.max_depth):
         seen[shift_Q[beam.query] + beam.node] = True

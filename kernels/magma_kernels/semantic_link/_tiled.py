@@ -13,6 +13,8 @@ from magma_kernels.semantic_link import LinkResult, check_inputs
 
 # Cosines in a block; a few arrays of this many float64 exist at once.
 _BLOCK = 1 << 21
+# Pairs above the threshold, per neighbour wanted, that are sorted without a closer look.
+_MANY = 16
 # Floats gathered at once where cosines are summed again.
 _GATHER = 1 << 24
 
@@ -72,14 +74,17 @@ def _can_be_near(x: Tensor, memory: Tensor, k: int) -> Tensor:
     To any node all equal vectors are equally near, so of each group only the first k by order, one more for a
     member itself, are ever among the nearest of anything; an edge needs both its ends to be.
     """
-    # Wraps around; a collision only keeps rows that could have been left out.
-    factor = torch.full((x.shape[1],), 6364136223846793005, dtype=torch.int64, device=x.device).cumprod(0)
-    mixed = (x.view(torch.int32).to(torch.int64) * factor).sum(1)
+    # Two floats as one integer; what is equal as bits is what is grouped, and leaving a row in does no harm.
+    words = torch.nn.functional.pad(x, (0, x.shape[1] % 2)).view(torch.int64)
+    factor = torch.full((words.shape[1],), 6364136223846793005, dtype=torch.int64, device=x.device).cumprod(0)
+    mixed = (words * factor).sum(1)
     order = torch.argsort(mixed, stable=True)
     order = order[torch.argsort(memory[order], stable=True)]
     start = torch.ones_like(order, dtype=torch.bool)
-    same_memory = memory[order][1:] == memory[order][:-1]
-    start[1:] = ~(same_memory & (x[order[1:]] == x[order[:-1]]).all(1))
+    same = (memory[order][1:] == memory[order][:-1]) & (mixed[order][1:] == mixed[order][:-1])
+    pair = torch.nonzero(same)[:, 0]
+    # The sums of different rows can be equal.
+    start[pair + 1] = (words[order[pair]] != words[order[pair + 1]]).any(1)
     index = torch.arange(order.shape[0], device=order.device)
     place = index - torch.where(start, index, 0).cummax(0).values
     return order[place <= k].sort().values
@@ -95,11 +100,7 @@ def _groups(count_M: Tensor, width: int, block: int) -> list[tuple[Tensor, int]]
     while last > 0 and sizes[last - 1] > 1:
         size = sizes[last - 1]
         first = last - 1
-        while (
-            first > 0
-            and 4 * sizes[first - 1] >= 3 * size
-            and (last - first + 1) * size * max(size, width) <= block
-        ):
+        while first > 0 and 4 * sizes[first - 1] >= 3 * size and (last - first + 1) * size * max(size, width) <= block:
             first -= 1
         groups.append((by_size[first:last], size))
         last = first
@@ -122,38 +123,45 @@ def _nearest(
     """
     device = rows.device
     column_S = torch.arange(size, device=device)
-    exists_BT = row_BT < count_B[:, None]
-    exists_BS = column_S < count_B[:, None]
-    # Padding points at the memory's first row, and is masked below.
-    at_BT = first_B[:, None] + torch.where(exists_BT, row_BT, 0)
-    at_BS = first_B[:, None] + torch.where(exists_BS, column_S, 0)
     if first_B.shape[0] == 1:
         # One memory, perhaps a large one: a view of its rows instead of a copy for each block.
         here = rows[int(first_B[0]) : int(first_B[0]) + size]
         product = torch.matmul(here[row_BT[0, 0] : row_BT[0, -1] + 1], here.T)[None]
     else:
+        # Padding points at the memory's first row; the products are then masked.
+        exists_BT = row_BT < count_B[:, None]
+        exists_BS = column_S < count_B[:, None]
+        at_BT = first_B[:, None] + torch.where(exists_BT, row_BT, 0)
+        at_BS = first_B[:, None] + torch.where(exists_BS, column_S, 0)
         product = torch.matmul(rows[at_BT], rows[at_BS].transpose(1, 2))
-    allowed = exists_BT[:, :, None] & exists_BS[:, None, :] & (row_BT[:, :, None] != column_S)
-    floor = torch.tensor(threshold, dtype=torch.float32, device=device)
+        product.masked_fill_(~(exists_BT[:, :, None] & exists_BS[:, None, :]), float("-inf"))
+    product.scatter_(2, row_BT[:, :, None], float("-inf"))
     # Two sums of D products differ by at most this, whatever their orders (lengths are 1 within 1e-3).
     margin = 2.02 * (rows.shape[1] + 2) * 2.0**-53
-    highest = (product + margin).to(torch.float32)
-    open_pairs = ((product - margin).to(torch.float32) != highest) & (highest > floor) & allowed
-    cos = product.to(torch.float32)
-    b, t, s = torch.nonzero(open_pairs, as_tuple=True)
-    cos[b, t, s] = _summed_again(rows, at_BT[b, t], at_BS[b, s])
-    # Rows of a memory are in the order of ties: the smaller column wins among equal cosines. No two keys
-    # are equal, so what comes out does not depend on how a top-k treats equal items.
-    bits = cos.view(torch.int32).to(torch.int64)
-    rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    key = torch.where(
-        allowed & (cos > floor), (rising << 32) + (size - column_S), torch.iinfo(torch.int64).min
-    )
-    chosen = torch.topk(key, min(k, size), dim=2, sorted=False).indices
-    value = torch.gather(cos, 2, chosen)
-    kept = torch.gather(allowed & (cos > floor), 2, chosen)
-    b, t, j = torch.nonzero(kept, as_tuple=True)
-    return torch.stack([at_BT[b, t], first_B[b] + chosen[b, t, j]]), value[b, t, j]
+    floor = torch.tensor(threshold, dtype=torch.float32, device=device)
+    near = product > floor.to(torch.float64) - margin
+    if int(near.sum()) > _MANY * k * row_BT.numel():
+        # Too many to sort: also nothing that rounds to less than the k-th of its row, a float32 apart being
+        # 2^-23.
+        least = torch.topk(product, min(k, size), dim=2).values[:, :, -1:]
+        near &= product >= least - 2.0**-22
+    b, t, s = torch.nonzero(near, as_tuple=True)
+    row, column = first_B[b] + row_BT[b, t], first_B[b] + s
+    value = product[b, t, s]
+    cos = value.to(torch.float32)
+    unsure = torch.nonzero((value - margin).to(torch.float32) != (value + margin).to(torch.float32))[:, 0]
+    cos[unsure] = _summed_again(rows, row[unsure], column[unsure])
+    row, column, cos = (part[cos > floor] for part in (row, column, cos))
+    # Rows of a memory are in the order of ties, and columns ascend here: stable sorts leave ties as they
+    # must be.
+    order = torch.argsort(cos, descending=True, stable=True)
+    order = order[torch.argsort(row[order], stable=True)]
+    row, column, cos = row[order], column[order], cos[order]
+    start = torch.ones_like(row, dtype=torch.bool)
+    start[1:] = row[1:] != row[:-1]
+    index = torch.arange(row.shape[0], device=device)
+    kept = index - torch.where(start, index, 0).cummax(0).values < k
+    return torch.stack([row[kept], column[kept]]), cos[kept]
 
 
 def _summed_again(rows: Tensor, a: Tensor, b: Tensor) -> Tensor:
