@@ -28,11 +28,15 @@ class Signals:
     Attributes:
         scores: signal -> float32 [Q, E].
         fused_QE: weighted reciprocal rank fusion, float64, best of a question = 1; 0 where no signal hits.
+        raw: the same scores for every event, hit or not; what rankers read.
+        inside_QE: events about the window that the question names.
         allowed_QE: what may be found at all (said before the `as of` time, inside a hard window).
     """
 
     scores: dict[str, FloatQE]
     fused_QE: npt.NDArray[np.float64]
+    raw: dict[str, FloatQE]
+    inside_QE: BoolQE
     allowed_QE: BoolQE
 
 
@@ -67,28 +71,25 @@ def measure(
         # A window that holds nothing filters nothing: the question still gets an answer.
         named &= (inside & allowed).any(axis=1)
         allowed &= inside | ~named[:, None]
-    cosine = cosines(query_QD, index.x_ED)
+    raw = {
+        "dense": cosines(query_QD, index.x_ED),
+        "dense_window": cosines(query_QD, index.window_ED),
+        "lexical": index.lexical.scores(terms),
+        "lexical_window": index.lexical_window.scores(terms),
+    }
+    weights = {name: getattr(config, f"weight_{name}") for name in raw}
     scores: dict[str, FloatQE] = {}
-    weights: dict[str, float] = {}
-
-    def add(name: str, weight: float, score: FloatQE, hit: BoolQE) -> None:
-        if weight > 0:
-            scores[name] = np.where(hit & allowed, score, np.float32(-np.inf))
-            weights[name] = weight
-
-    add("dense", config.weight_dense, cosine, cosine >= config.retrieval_threshold)
-    if config.weight_dense_window > 0:
-        wide = cosines(query_QD, index.window_ED)
-        add("dense_window", config.weight_dense_window, wide, wide >= config.retrieval_threshold)
-    lexical = index.lexical.scores(terms)
-    add("lexical", config.weight_lexical, lexical, lexical > 0)
-    if config.weight_lexical_window > 0:
-        wide = index.lexical_window.scores(terms)
-        add("lexical_window", config.weight_lexical_window, wide, wide > 0)
-    if config.time_window != "off":
+    for name, score in raw.items():
+        if weights[name] > 0:
+            floor = (
+                config.retrieval_threshold if name.startswith("dense") else np.nextafter(np.float32(0), np.float32(1))
+            )
+            scores[name] = np.where((score >= floor) & allowed, score, np.float32(-np.inf))
+    if config.time_window != "off" and config.weight_time > 0:
         # Inside the window the closest in meaning come first.
-        add("time", config.weight_time, cosine, inside)
-    return Signals(scores, fuse(scores, weights, config.rrf_k), allowed)
+        scores["time"] = np.where(inside & allowed, raw["dense"], np.float32(-np.inf))
+        weights["time"] = config.weight_time
+    return Signals(scores, fuse(scores, weights, config.rrf_k), raw, inside, allowed)
 
 
 def fuse(scores: dict[str, FloatQE], weights: dict[str, float], k: float) -> npt.NDArray[np.float64]:

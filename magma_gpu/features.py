@@ -10,6 +10,7 @@ Q questions, E events, C candidates of a question, F features.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +67,9 @@ NAMES: tuple[str, ...] = (
 )
 STYLE_COLUMNS = tuple(i for i, name in enumerate(NAMES) if name.startswith("style:"))
 
-_NUMBER = re.compile(r"\d|\b(one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozen|hundred|couple|both|twice|once)\b")
+_NUMBER = re.compile(
+    r"\d|\b(one|two|three|four|five|six|seven|eight|nine|ten|twelve|dozen|hundred|couple|both|twice|once)\b"
+)
 _CAUSE = re.compile(
     r"\b(because|since|so that|that'?s why|due to|thanks to|as a result|therefore|reason|in order to|made me|led to|"
     r"inspired|motivat\w+|caused?|wanted to|decided)\b"
@@ -187,7 +190,8 @@ def _entity_edges(index: MemoryIndex) -> sp.csr_matrix:
     first = graph.first_node("entity")
     shape = (len(graph.entity_ids), index.num_events)
     return sp.csr_matrix(
-        (graph.weight_E.numpy()[of_type], (graph.dst_E.numpy()[of_type] - first, graph.src_E.numpy()[of_type])), shape=shape
+        (graph.weight_E.numpy()[of_type], (graph.dst_E.numpy()[of_type] - first, graph.src_E.numpy()[of_type])),
+        shape=shape,
     )
 
 
@@ -217,11 +221,11 @@ def view_scores(
     content = [[t for t in question if t not in names] for question in terms]
     session = cosines(query_QD, view.session_SD)[:, index.session_E] if index.num_events else np.zeros((len(terms), 0))
     return {
-        "dense": cosines(query_QD, index.x_ED),
-        "dense_window": cosines(query_QD, index.window_ED),
+        "dense": signals.raw["dense"],
+        "dense_window": signals.raw["dense_window"],
         "dense_session": session.astype(np.float32),
-        "lexical": index.lexical.scores(terms),
-        "lexical_window": index.lexical_window.scores(terms),
+        "lexical": signals.raw["lexical"],
+        "lexical_window": signals.raw["lexical_window"],
         "lexical_wide": view.lexical_wide.scores(content),
         "lexical_session": view.lexical_session.scores(content)[:, index.session_E],
         "content": index.lexical.scores(content),
@@ -252,20 +256,24 @@ def features(
     """
     at = np.maximum(candidates_QC, 0)
     q = np.arange(len(at))[:, None]
-    columns: list[npt.NDArray[np.generic]] = []
+    absent = candidates_QC < 0
+    steps = np.broadcast_to(np.arange(at.shape[1]), at.shape)
+    by_rank = (1 / (1 + np.log1p(np.arange(max(1, at.shape[1]))))).astype(np.float32)
+    columns: list[npt.NDArray[Any]] = []
     relative = {}
     for name in VIEWS:
         score = scores[name]
         best = score.max(axis=1, keepdims=True, initial=1e-9)
         part = score / np.maximum(best, 1e-9)
         relative[name] = part
-        ranked = np.argsort(-score, axis=1, kind="stable")
+        of = np.where(absent, -np.inf, part[q, at])
+        # Ranks are among the candidates, so that they cost nothing in a large memory.
+        ranked = np.argsort(-of, axis=1, kind="stable")
         rank = np.empty_like(ranked)
-        np.put_along_axis(rank, ranked, np.arange(score.shape[1])[None, :], axis=1)
-        of = part[q, at]
-        top = np.sort(part[q, at], axis=1)[:, ::-1]
-        fifth = top[:, min(4, top.shape[1] - 1)][:, None] if top.shape[1] else np.zeros((len(at), 1))
-        columns += [of, of - fifth, 1 / (1 + np.log1p(rank[q, at]))]
+        np.put_along_axis(rank, ranked, steps, axis=1)
+        fifth = np.take_along_axis(of, ranked[:, [min(4, ranked.shape[1] - 1)]], axis=1)
+        of = np.where(absent, 0.0, of)
+        columns += [of, of - np.where(np.isneginf(fifth), 0.0, fifth), by_rank[rank]]
     for name in _NEAR_VIEWS:
         for offset in _OFFSETS:
             near = view.offset_E[offset][at]
@@ -290,7 +298,7 @@ def features(
     columns += [of_static[name] for name in STYLE]
     made: Float = np.stack(columns, axis=2).astype(np.float32)
     assert made.shape[2] == len(NAMES)
-    made[candidates_QC < 0] = 0.0
+    made[absent] = 0.0
     return made
 
 
@@ -306,8 +314,12 @@ def _handed_on(near: sp.csr_matrix, score: Float) -> Float:
 
 
 def _naming(
-    view: RankerView, index: MemoryIndex, at: npt.NDArray[np.int64], questions: Sequence[str], terms: Sequence[Sequence[str]]
-) -> list[npt.NDArray[np.generic]]:
+    view: RankerView,
+    index: MemoryIndex,
+    at: npt.NDArray[np.int64],
+    questions: Sequence[str],
+    terms: Sequence[Sequence[str]],
+) -> list[npt.NDArray[Any]]:
     sets = [frozenset(t) for t in terms]
     named = np.array([[bool(s & t) for s in view.speaker_terms] for t in sets], dtype=bool)
     if not view.speaker_terms:

@@ -17,13 +17,17 @@ import pyarrow as pa
 
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError, StoreError
+from magma_gpu.features import RankerView, make_view
 from magma_gpu.graph import MemoryGraph, build_graph
 from magma_gpu.intent import IntentClassifier, load_classifier
 from magma_gpu.lexical import Analyzer
 from magma_gpu.memory_index import MemoryIndex, build_index
 from magma_gpu.narrate import iso, narrate
+from magma_gpu.ranker import WEIGHTS as RANKER_WEIGHTS
+from magma_gpu.ranker import Ranker
+from magma_gpu.ranker import load as load_ranker
 from magma_gpu.schema import STAGE_TABLES
-from magma_gpu.search import Asked, Found, search
+from magma_gpu.search import Asked, Found, Ranking, search
 from magma_gpu.stamps import parse_stamps
 from magma_gpu.store import Manifest, Store, shard_of
 from magma_gpu.types import INTENTS, Question
@@ -126,6 +130,8 @@ class Memory:
         self._encoder: Encoder | None = None
         self._classifier: IntentClassifier | None = None
         self._ids: list[str] | None = None
+        self._views: dict[str, RankerView] = {}
+        self._ranker: Ranker | None = None
 
     @staticmethod
     def open(path: str | Path, config: Config | None = None) -> "Memory":
@@ -192,7 +198,7 @@ class Memory:
                 entry = self.manifest.entry(name, shard)
                 if name == "vectors" and entry is None:
                     raise StoreError(
-                        f"'{self.store.root}' has no vectors for shard {shard} yet; run: magma-gpu build ... --until link."
+                        f"'{self.store.root}' has no vectors for shard {shard} yet; run build with --until link."
                     )
                 if len(members) == 1:
                     result[members[0]][name] = self.store.read_table(entry, name, memory_id=members[0])
@@ -272,51 +278,77 @@ class Memory:
         Raises:
             InputError: a question names no memory of the store, or a time that cannot be read.
         """
-        from magma_gpu.timex import windows
-
         if not questions:
             return []
-        for question in questions:
-            self.require(question.memory_id)
-        texts = [q.question for q in questions]
-        as_of = self._times(questions)
+        for memory_id in {q.memory_id for q in questions}:
+            self.require(memory_id)
         if query_QD is None:
-            query_QD = self.encode(texts)
+            query_QD = self.encode([q.question for q in questions])
         names = sorted({q.memory_id for q in questions})
         # At most as many memories at once as are kept, so that a batch over a million of them stays in bounds.
         results: dict[int, Result] = {}
         for first in range(0, len(names), self.config.run.cached_memories):
             part = names[first : first + self.config.run.cached_memories]
-            number = {m: n for n, m in enumerate(part)}
-            rows = [i for i, q in enumerate(questions) if q.memory_id in number]
+            members = set(part)
+            rows = [i for i, q in enumerate(questions) if q.memory_id in members]
             indexes = self.indexes(part)
-            # A question without a time is asked after the last thing that was said.
-            said = [indexes[number[questions[i].memory_id]].time_E for i in rows]
-            reference = [
-                t if (t := as_of[i]) is not None else _last(times) for i, times in zip(rows, said, strict=True)
-            ]
-            chosen = [texts[i] for i in rows]
-            vectors = query_QD[rows]
-            intent = self.classifier.probabilities(chosen, vectors, str(self.encoder_id))
-            asked = Asked(
-                memory_Q=np.array([number[questions[i].memory_id] for i in rows], dtype=np.int64),
-                query_QD=vectors,
-                terms=[self._analyzer.terms(t) for t in chosen],
-                windows=windows(chosen, reference),
-                as_of=[as_of[i] for i in rows],
-                intent_QI=intent,
-            )
-            for place, found in enumerate(search(indexes, asked, self.config.search)):
+            asked = self.analyse([questions[i] for i in rows], indexes, query_QD[rows])
+            for place, found in enumerate(search(indexes, asked, self.config.search, self._ranking(indexes))):
                 i = rows[place]
                 index = indexes[int(asked.memory_Q[place])]
                 results[i] = self._result(
-                    questions[i], index, found.found, intent[place], asked.windows[place], found.truncated
+                    questions[i], index, found.found, asked.intent_QI[place], asked.windows[place], found.truncated
                 )
         return [results[i] for i in range(len(questions))]
+
+    def analyse(
+        self, questions: Sequence[Question], indexes: Sequence[MemoryIndex], query_QD: npt.NDArray[np.float32]
+    ) -> Asked:
+        """What a search needs to know of questions to the memories of some indexes.
+
+        Raises:
+            InputError: a time that cannot be read.
+        """
+        from magma_gpu.timex import windows
+
+        number = {index.memory_id: n for n, index in enumerate(indexes)}
+        memory = [number[q.memory_id] for q in questions]
+        as_of = self._times(questions)
+        # A question without a time is asked after the last thing that was said.
+        last = [_last(index.time_E) for index in indexes]
+        reference = [last[m] if t is None else t for m, t in zip(memory, as_of, strict=True)]
+        texts = [q.question for q in questions]
+        return Asked(
+            memory_Q=np.array(memory, dtype=np.int64),
+            questions=texts,
+            query_QD=query_QD,
+            terms=[self._analyzer.terms(t) for t in texts],
+            windows=windows(texts, reference),
+            as_of=as_of,
+            intent_QI=self.classifier.probabilities(texts, query_QD, str(self.encoder_id)),
+        )
 
     @property
     def encoder_id(self) -> object:
         return self.manifest.models.get("embed", {}).get("sha256")
+
+    def _ranking(self, indexes: Sequence[MemoryIndex]) -> Ranking | None:
+        if self.config.search.policy != "learned":
+            return None
+        if self._ranker is None:
+            chosen = self.config.search.ranker
+            self._ranker = load_ranker(Path(chosen) if chosen else RANKER_WEIGHTS)
+        return Ranking(self._ranker, self.views(indexes))
+
+    def views(self, indexes: Sequence[MemoryIndex]) -> list[RankerView]:
+        """What a ranker needs of some memories beside their indexes; kept as long as those."""
+        for index in indexes:
+            if index.memory_id not in self._views:
+                self._views[index.memory_id] = make_view(index, self._analyzer)
+        made = [self._views[i.memory_id] for i in indexes]
+        for memory_id in [m for m in self._views if m not in self._indexes]:
+            del self._views[memory_id]
+        return made
 
     def _times(self, questions: Sequence[Question]) -> list[int | None]:
         stamps = parse_stamps(

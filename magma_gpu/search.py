@@ -1,8 +1,9 @@
 """From a batch of questions to ranked evidence, by one of the policies; a search visits, then ranks, then returns.
 
-`paper` walks the graph from the fused anchors (Algorithm 1) and returns the best of what it visited. `smooth` ranks
-every event by its fused score, of which a share goes to the neighbour turns and, by config, along graph edges. Neither
-classifies questions nor writes context.
+`learned` ranks the best of `smooth` by a small network over
+their features. `paper` walks the graph from the fused anchors (Algorithm 1) and returns the best of what it visited.
+`smooth` ranks every event by its fused score, of which a share goes to the neighbour turns and, by config, along graph
+edges. Nothing here classifies questions or writes context.
 
 Q questions, E events, V visited.
 """
@@ -17,9 +18,11 @@ import scipy.sparse as sp
 from magma_gpu.anchors import Signals, measure, scaled
 from magma_gpu.beam import Walks, walk
 from magma_gpu.config import SearchConfig
+from magma_gpu.features import RankerView, features, view_scores
 from magma_gpu.graph import TYPE_CODE, GraphBatch
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.policy import structure_QR
+from magma_gpu.ranker import Ranker
 
 FloatQD = npt.NDArray[np.float32]
 
@@ -58,50 +61,77 @@ class Asked:
 
     Attributes:
         memory_Q: index into the memories of the batch.
+        questions: their words.
         query_QD: float32 unit rows.
         terms, windows, as_of: see `anchors.measure`.
         intent_QI: probabilities in the order of INTENTS.
     """
 
     memory_Q: npt.NDArray[np.int64]
+    questions: Sequence[str]
     query_QD: FloatQD
     terms: Sequence[Sequence[str]]
     windows: Sequence[tuple[int, int] | None]
     as_of: Sequence[int | None]
     intent_QI: npt.NDArray[np.float64]
 
-
-def search(indexes: Sequence[MemoryIndex], asked: Asked, config: SearchConfig) -> list[Search]:
-    """Answers a batch; every question sees its own memory alone."""
-    num_queries = len(asked.memory_Q)
-    results: list[Search | None] = [None] * num_queries
-    signals: dict[int, Signals] = {}
-    rows_of: dict[int, npt.NDArray[np.int64]] = {}
-    for m, index in enumerate(indexes):
-        rows = np.flatnonzero(asked.memory_Q == m)
-        if not len(rows):
-            continue
-        rows_of[m] = rows
-        signals[m] = measure(
-            index,
-            asked.query_QD[rows],
-            [asked.terms[r] for r in rows.tolist()],
-            [asked.windows[r] for r in rows.tolist()],
-            [asked.as_of[r] for r in rows.tolist()],
-            config,
+    def take(self, rows: Sequence[int]) -> "Asked":
+        """Some of the questions, in the order given."""
+        return Asked(
+            memory_Q=self.memory_Q[list(rows)],
+            questions=[self.questions[r] for r in rows],
+            query_QD=self.query_QD[list(rows)],
+            terms=[self.terms[r] for r in rows],
+            windows=[self.windows[r] for r in rows],
+            as_of=[self.as_of[r] for r in rows],
+            intent_QI=self.intent_QI[list(rows)],
         )
-    walks = _walks(indexes, asked, rows_of, signals, config) if config.policy == "paper" else None
-    for m, rows in rows_of.items():
-        ranks = _ranks(signals[m])
-        if walks is None:
-            made = _smooth(indexes[m], signals[m], ranks, config)
-        else:
-            made = [_visited(indexes[m], walks, int(row), signals[m], ranks, q, config) for q, row in enumerate(rows)]
-        for row, result in zip(rows, made, strict=True):
-            results[row] = result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """What policy `learned` needs: the weights, and a view of each memory of the batch."""
+
+    ranker: Ranker
+    views: Sequence[RankerView]
+
+
+# Scores held at once for one memory: questions x events.
+_CELLS = 2_000_000
+
+
+def search(
+    indexes: Sequence[MemoryIndex], asked: Asked, config: SearchConfig, ranking: Ranking | None = None
+) -> list[Search]:
+    """Answers a batch; every question sees its own memory alone.
+
+    Args:
+        ranking: for policy `learned`; the views in the order of the memories.
+    """
+    results: list[Search | None] = [None] * len(asked.memory_Q)
+    for m, index in enumerate(indexes):
+        rows = np.flatnonzero(asked.memory_Q == m).tolist()
+        chunk = max(1, _CELLS // max(1, index.num_events))
+        for first in range(0, len(rows), chunk):
+            part = rows[first : first + chunk]
+            for row, result in zip(part, _search_memory(index, asked.take(part), m, config, ranking), strict=True):
+                results[row] = result
     done = [r for r in results if r is not None]
-    assert len(done) == num_queries
+    assert len(done) == len(results)
     return done
+
+
+def _search_memory(
+    index: MemoryIndex, asked: Asked, m: int, config: SearchConfig, ranking: Ranking | None
+) -> list[Search]:
+    signals = measure(index, asked.query_QD, asked.terms, asked.windows, asked.as_of, config)
+    if config.policy == "paper":
+        return _paper(index, asked, signals, config)
+    handed = hand_on(index, signals, config)
+    if config.policy == "learned":
+        assert ranking is not None
+        return _learned(index, asked, signals, handed, config, ranking.ranker, ranking.views[m])
+    return _collect(signals, handed, handed.total_QE, np.argsort(-handed.total_QE, axis=1, kind="stable"), config)
 
 
 def _ranks(signals: Signals) -> dict[str, npt.NDArray[np.int64]]:
@@ -123,9 +153,20 @@ def _signals_of(ranks: dict[str, npt.NDArray[np.int64]], q: int, event: int) -> 
 # ---------------------------------------------------------------------------------------------------------- smooth
 
 
-def _smooth(
-    index: MemoryIndex, signals: Signals, ranks: dict[str, npt.NDArray[np.int64]], config: SearchConfig
-) -> list[Search]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Handed:
+    """Fused scores after every event gave a share to its neighbours (policy smooth).
+
+    Attributes:
+        total_QE: float64, best of a question = 1; 0 for what may not be found.
+        given: (edge type, what an event got, from which event) for each kind of neighbour.
+    """
+
+    total_QE: npt.NDArray[np.float64]
+    given: list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.int64]]]
+
+
+def hand_on(index: MemoryIndex, signals: Signals, config: SearchConfig) -> Handed:
     own = signals.fused_QE
     given: list[tuple[str, npt.NDArray[np.float64], npt.NDArray[np.int64]]] = []
     total = own.copy()
@@ -140,18 +181,95 @@ def _smooth(
             given.append((name, share * part, source))
             total += share * part
     # What no signal may see (as of a time, outside a hard window) is not found through a neighbour either.
-    total = scaled(np.where(signals.allowed_QE, total, 0.0))
+    return Handed(scaled(np.where(signals.allowed_QE, total, 0.0)), given)
+
+
+def _collect(
+    signals: Signals,
+    handed: Handed,
+    score: npt.NDArray[np.float64],
+    order: npt.NDArray[np.int64],
+    config: SearchConfig,
+) -> list[Search]:
+    """Returns the first events of each question's order, each with why it is there; a score of 0 is not found."""
+    ranks = _ranks(signals)
+    top = order[:, : config.k]
+    rows = np.arange(len(top))[:, None]
+    own = signals.fused_QE[rows, top]
+    parts = np.stack([g[1][rows, top] for g in handed.given]) if handed.given else np.zeros((1, *top.shape))
+    best = parts.argmax(axis=0)
+    largest = parts.max(axis=0) > own
     results = []
-    top = np.argsort(-total, axis=1, kind="stable")[:, : config.k]
-    for q, events in enumerate(top):
+    for q, events in enumerate(top.tolist()):
         found = []
-        for event in events[total[q, events] > 0].tolist():
-            best = max(given, key=lambda g: g[1][q, event])
-            from_neighbor = best[1][q, event] > own[q, event]
-            path = ((int(best[2][q, event]), best[0]),) if from_neighbor else ()
-            found.append(Found(event, float(total[q, event]), len(path), path, _signals_of(ranks, q, event)))
-        results.append(Search(tuple(found), int((own[q] > 0).sum()), False))
+        for place, event in enumerate(events):
+            if score[q, event] <= 0:
+                continue
+            path: tuple[tuple[int, str], ...] = ()
+            if largest[q, place]:
+                edge, _, source = handed.given[int(best[q, place])]
+                path = ((int(source[q, event]), edge),)
+            found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(ranks, q, event)))
+        results.append(Search(tuple(found), int((signals.fused_QE[q] > 0).sum()), False))
     return results
+
+
+# --------------------------------------------------------------------------------------------------------- learned
+
+
+def candidates(handed_QE: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
+    """The best events of each question by what `smooth` says, [Q, C]; -1 where there are fewer."""
+    order = np.argsort(-handed_QE, axis=1, kind="stable")[:, :count]
+    return np.where(np.take_along_axis(handed_QE, order, axis=1) > 0, order, -1)
+
+
+def candidate_features(
+    index: MemoryIndex, asked: Asked, signals: Signals, handed: Handed, view: RankerView, count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Candidates [Q, C] of questions to one memory, and their features [Q, C, F]."""
+    chosen = candidates(handed.total_QE, count)
+    made = features(
+        index,
+        view,
+        view_scores(index, view, signals, asked.query_QD, asked.terms),
+        chosen,
+        asked.questions,
+        asked.terms,
+        signals.inside_QE,
+        np.array([w is not None for w in asked.windows], dtype=bool),
+        asked.intent_QI,
+    )
+    return chosen, made
+
+
+# Below any rating of a candidate; and the least score that is shown of one.
+_BELOW = 1e6
+_LEAST = 1e-6
+
+
+def _learned(
+    index: MemoryIndex,
+    asked: Asked,
+    signals: Signals,
+    handed: Handed,
+    config: SearchConfig,
+    ranker: Ranker,
+    view: RankerView,
+) -> list[Search]:
+    if not index.num_events:
+        return [Search((), 0, False)] * len(asked.questions)
+    chosen, x = candidate_features(index, asked, signals, handed, view, config.num_candidates)
+    valid = chosen >= 0
+    at = (np.broadcast_to(np.arange(len(chosen))[:, None], chosen.shape)[valid], chosen[valid])
+    rated = np.where(valid, ranker.score(x).astype(np.float64), -np.inf)
+    best = np.where(valid.any(axis=1), rated.max(axis=1), 0.0)
+    # Candidates first, by what the ranker says of them; what `smooth` found beyond them comes after.
+    key = handed.total_QE - _BELOW
+    key[at] = rated[valid]
+    score = handed.total_QE * _LEAST
+    score[at] = np.maximum(np.exp(rated - best[:, None])[valid], _LEAST)
+    order = np.argsort(-key, axis=1, kind="stable")
+    return _collect(signals, handed, score, order, config)
 
 
 def _spread(
@@ -190,25 +308,24 @@ def _spread(
 # ----------------------------------------------------------------------------------------------------------- paper
 
 
-def _walks(
-    indexes: Sequence[MemoryIndex],
-    asked: Asked,
-    rows_of: dict[int, npt.NDArray[np.int64]],
-    signals: dict[int, Signals],
-    config: SearchConfig,
-) -> Walks:
-    nothing = (np.empty(0, np.int64), np.empty(0, np.float32))
-    anchors = [nothing] * len(asked.memory_Q)
-    for m, rows in rows_of.items():
-        fused = signals[m].fused_QE
-        top = np.argsort(-fused, axis=1, kind="stable")[:, : config.num_anchors]
-        for q, row in enumerate(rows):
-            nodes = top[q][fused[q, top[q]] > 0]
-            anchors[row] = (nodes, fused[q, nodes].astype(np.float32))
+def _paper(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> list[Search]:
+    walks = walk_from(index, asked, signals, config)
+    ranks = _ranks(signals)
+    return [_visited(index, walks, q, signals, ranks, config) for q in range(len(asked.questions))]
+
+
+def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> Walks:
+    """Algorithm 1 for every question, from the best of its fused ranking."""
+    fused = signals.fused_QE
+    top = np.argsort(-fused, axis=1, kind="stable")[:, : config.num_anchors]
+    anchors = []
+    for q in range(len(top)):
+        nodes = top[q][fused[q, top[q]] > 0]
+        anchors.append((nodes, fused[q, nodes].astype(np.float32)))
     return walk(
-        indexes,
-        GraphBatch.of([i.graph for i in indexes]),
-        asked.memory_Q,
+        [index],
+        GraphBatch.of([index.graph]),
+        np.zeros(len(top), dtype=np.int64),
         asked.query_QD,
         structure_QR(asked.intent_QI, config.lambda_structure, config.min_intent),
         anchors,
@@ -219,18 +336,17 @@ def _walks(
 def _visited(
     index: MemoryIndex,
     walks: Walks,
-    row: int,
+    q: int,
     signals: Signals,
     ranks: dict[str, npt.NDArray[np.int64]],
-    q: int,
     config: SearchConfig,
 ) -> Search:
     """Ranks what a walk visited: the fused score of a node, and less so how well the walk rates it among its hop."""
-    node, hop = walks.node_QV[row], walks.hop_QV[row]
+    node, hop = walks.node_QV[q], walks.hop_QV[q]
     at = np.flatnonzero((node >= 0) & (node < index.num_events))
     at = at[signals.allowed_QE[q, node[at]]]
     events = node[at]
-    score = walks.score_QV[row, at].astype(np.float64)
+    score = walks.score_QV[q, at].astype(np.float64)
     # Scores grow with every hop, so they compare within a hop alone.
     rated = np.zeros(len(at))
     for step in np.unique(hop[at]):
@@ -245,12 +361,12 @@ def _visited(
             int(events[i]),
             float(final[i] / best),
             int(hop[at[i]]),
-            tuple(walks.path(row, int(at[i]))),
+            tuple(walks.path(q, int(at[i]))),
             _signals_of(ranks, q, int(events[i])),
         )
         for i in by
     )
-    return Search(found, int((node >= 0).sum()), bool(walks.truncated_Q[row]))
+    return Search(found, int((node >= 0).sum()), bool(walks.truncated_Q[q]))
 
 
 # What the walk's own rating counts beside a fused score of at most 1.

@@ -1,8 +1,11 @@
 """Fixtures for the tests of the core: the store of `examples/`, made once."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_line import Ran, exit_code
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -11,8 +14,9 @@ SHARED = ROOT.parent / "shared"
 @pytest.fixture(scope="session")
 def examples_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of `examples/conversations.jsonl` by the hash encoder. Tests read it; those that change it copy it."""
-    from magma_gpu.config import config_from
     from magma_pipelines.build import BuildOptions, build
+
+    from magma_gpu.config import config_from
 
     out = tmp_path_factory.mktemp("examples") / "store"
     config = config_from({"embed": {"encoder": "hash"}, "run": {"device": "cpu"}})
@@ -35,3 +39,22 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the shared data")
     return folder
+
+
+@pytest.fixture
+def store(examples_store: Path, tmp_path: Path) -> Path:
+    """A copy of the store of `examples/` that a test may change."""
+    return shutil.copytree(examples_store, tmp_path / "store")
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs a command of `magma-gpu` in this process."""
+
+    def command(*arguments: object) -> Ran:
+        capfd.readouterr()
+        code = exit_code(arguments)
+        out, err = capfd.readouterr()
+        return Ran(code, out, err)
+
+    return command

@@ -14,15 +14,20 @@ from magma_gpu.lexical import Analyzer
 from magma_gpu.memory_index import MemoryIndex, build_index
 from magma_gpu.schema import STAGE_TABLES
 from magma_gpu.stages import STAGE_INPUTS, make_stage
-from magma_gpu.types import RawTime, Record, Turn
+from magma_gpu.store import parquet_bytes
+from magma_gpu.types import RawTime, Record, Reject, Turn
 
 HOUR = 3_600_000_000
+# 1 January 2024 in UTC microseconds.
+JANUARY = 1_704_067_200_000_000
 
 
 def turn(text: str, **fields: Any) -> Turn:
     """A turn of memory m, session s, by Ana; `at` is its time in hours since 1 January 2024."""
     at = fields.pop("at", None)
-    time: RawTime = None if at is None else f"2024-01-{1 + int(at) // 24:02d}T{int(at) % 24:02d}:{at % 1 * 60:02.0f}:00Z"
+    time: RawTime = (
+        None if at is None else f"2024-01-{1 + int(at) // 24:02d}T{int(at) % 24:02d}:{at % 1 * 60:02.0f}:00Z"
+    )
     known: dict[str, Any] = {
         "memory_id": "m",
         "session_id": "s",
@@ -88,3 +93,20 @@ def index_of(tables: dict[str, pa.Table], memory_id: str = "m") -> MemoryIndex:
         if name not in ("rejected", "queries")
     }
     return build_index(memory_id, own, (), Analyzer())
+
+
+def column(tables: dict[str, pa.Table], name: str, table: str = "events") -> list[Any]:
+    values = tables[table][name]
+    return (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_pylist()
+
+
+def hours(tables: dict[str, pa.Table]) -> list[float | None]:
+    return [None if t is None else (t - JANUARY) / HOUR for t in column(tables, "time")]
+
+
+def contents(tables: dict[str, pa.Table]) -> dict[str, bytes]:
+    return {name: parquet_bytes(name, table) for name, table in tables.items()}
+
+
+def reject(line: int, reason: str = "no text", memory_id: str | None = "m") -> Reject:
+    return Reject(source="log", line=line, memory_id=memory_id, reason=reason, excerpt="...")

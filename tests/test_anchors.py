@@ -2,13 +2,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_logs import HOUR, all_tables, index_of, turn
+from small_logs import HOUR, JANUARY, all_tables, index_of, turn
 
 from magma_gpu.anchors import Signals, cosines, fuse, measure, scaled
 from magma_gpu.config import SearchConfig
 from magma_gpu.memory_index import MemoryIndex
 
-JANUARY = 1_704_067_200_000_000
 HIT_NONE = -np.inf
 
 
@@ -55,20 +54,19 @@ def index() -> MemoryIndex:
 
 
 def ask(index: MemoryIndex, config: SearchConfig, *terms: str, **limits: Any) -> Signals:
-    return measure(
-        index, index.x_ED[:1], [list(terms)], [limits.get("window")], [limits.get("as_of")], config
-    )
+    return measure(index, index.x_ED[:1], [list(terms)], [limits.get("window")], [limits.get("as_of")], config)
 
 
 def test_each_signal_by_itself(index: MemoryIndex) -> None:
     made = ask(index, SearchConfig(), "rex")
-    assert set(made.scores) == {"dense", "dense_window", "lexical", "time"}
+    assert set(made.scores) == {"dense", "dense_window", "lexical", "lexical_window", "time"}
     lexical = made.scores["lexical"][0]
     assert np.isneginf(lexical).tolist() == [False, True, False, False]
     assert np.isneginf(made.scores["time"]).all()
     assert made.scores["dense"][0, 0] == 1.0
     assert made.fused_QE.max() == 1.0
-    only = ask(index, SearchConfig(weight_dense=0, weight_dense_window=0, weight_time=0), "rex")
+    others = {f"weight_{name}": 0.0 for name in ("dense", "dense_window", "lexical_window", "time")}
+    only = ask(index, SearchConfig(**others), "rex")
     assert set(only.scores) == {"lexical"}
     assert (only.fused_QE[0] > 0).tolist() == [True, False, True, True]
 
@@ -112,7 +110,11 @@ def test_a_hard_window_that_holds_nothing_filters_nothing(index: MemoryIndex) ->
 
 
 def test_the_end_of_a_window_is_not_in_it(index: MemoryIndex) -> None:
-    for window, inside in (((0, JANUARY + HOUR), False), ((0, JANUARY + HOUR + 1), True), ((JANUARY + HOUR, JANUARY + HOUR + 1), True)):
+    for window, inside in (
+        ((0, JANUARY + HOUR), False),
+        ((0, JANUARY + HOUR + 1), True),
+        ((JANUARY + HOUR, JANUARY + HOUR + 1), True),
+    ):
         assert np.isneginf(ask(index, SearchConfig(), "rex", window=window).scores["time"][0, 0]) == (not inside)
 
 

@@ -1,6 +1,5 @@
 import hashlib
 import locale
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -253,17 +252,16 @@ def test_a_shard_without_events_loads_no_model() -> None:
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Iterator[SentenceEncoder]:
+def minilm() -> SentenceEncoder:
     pytest.importorskip(embed.MINILM_PACKAGE)
     made = load_encoder(EmbedConfig(), "cpu")
     assert isinstance(made, SentenceEncoder)
-    yield made
+    return made
 
 
 TEXTS = [
     "hello",
     "",
-    "Ana moved to Porto because of the bakery.",
     "The docs say <|endoftext|> ends it; also [SEP] [CLS] [MASK] </s>",
     "word " * 400,
     "\u6f22\u5b57 \U0001f44d",
@@ -273,8 +271,8 @@ TEXTS = [
 @pytest.mark.real_encoder
 def test_a_text_alone_has_the_bits_it_has_in_a_batch(minilm: SentenceEncoder) -> None:
     together = minilm.encode(TEXTS)
-    many = minilm.encode([t for t in TEXTS[::-1] for _ in range(3)]).x_ND
-    assert together.x_ND.tobytes() == many[::-3].tobytes()
+    many = minilm.encode([t for t in TEXTS[::-1] for _ in range(2)]).x_ND
+    assert together.x_ND.tobytes() == many[::-2].tobytes()
     for row, text in enumerate(TEXTS):
         alone = minilm.encode([text])
         assert alone.x_ND[0].tobytes() == together.x_ND[row].tobytes(), text
@@ -286,7 +284,7 @@ def test_a_text_alone_has_the_bits_it_has_in_a_batch(minilm: SentenceEncoder) ->
 def test_a_text_beyond_the_window_is_marked(minilm: SentenceEncoder) -> None:
     made = minilm.encode(TEXTS)
     assert [TEXTS[r][:4] for r, s in enumerate(made.status) if s == "truncated"] == ["word"]
-    assert made.num_tokens[4] == 402
+    assert made.num_tokens[3] == 402
     assert made.num_tokens[1] == 2
     assert minilm.count_tokens(["word " * 400, "", "hello"]) == [400, 0, 1]
 

@@ -50,9 +50,7 @@ def test_ids_are_unique_and_evidence_resolves(folder: Path, turns_name: str, que
     for query in queries:
         assert query["evidence"], query["query_id"]
         assert len(set(query["evidence"])) == len(query["evidence"]), query["query_id"]
-        assert {memory_of.get(turn_id) for turn_id in query["evidence"]} == {query["memory_id"]}, query[
-            "query_id"
-        ]
+        assert {memory_of.get(turn_id) for turn_id in query["evidence"]} == {query["memory_id"]}, query["query_id"]
         assert query["question"].strip()
         assert query["gold"].strip()
         assert query["category"] in INTENTS

@@ -35,7 +35,14 @@ def tables_of(
         events.append(row)
     x = np.eye(num, max(num, 1), dtype=np.float32)
     vectors = [
-        {"memory_id": "m", "event_id": f"e{i}", "vector": x[i].tolist(), "num_tokens": 1, "status": "ok", "text_hash": ""}
+        {
+            "memory_id": "m",
+            "event_id": f"e{i}",
+            "vector": x[i].tolist(),
+            "num_tokens": 1,
+            "status": "ok",
+            "text_hash": "",
+        }
         for i in range(num)
     ]
     made = {

@@ -55,7 +55,20 @@ def test_a_question_has_the_same_scores_alone() -> None:
         ("not", ["not"]),
         ("CAF\u00c9 cafe\u0301", ["caf\u00e9", "caf\u00e9"]),
         ("\ufb01ona STRASSE Stra\u00dfe", ["fiona", "strass", "strass"]),
-        ("\u6771\u4eac\u30bf\u30ef\u30fc", ["\u6771", "\u4eac", "\u30bf", "\u30ef", "\u30fc", "\u6771\u4eac", "\u4eac\u30bf", "\u30bf\u30ef", "\u30ef\u30fc"]),
+        (
+            "\u6771\u4eac\u30bf\u30ef\u30fc",
+            [
+                "\u6771",
+                "\u4eac",
+                "\u30bf",
+                "\u30ef",
+                "\u30fc",
+                "\u6771\u4eac",
+                "\u4eac\u30bf",
+                "\u30bf\u30ef",
+                "\u30ef\u30fc",
+            ],
+        ),
         ("\ud55c\uad6d 2023", ["\ud55c", "\uad6d", "\ud55c\uad6d", "2023"]),
         ("8 May 2023", ["8", "may", "2023"]),
     ],
@@ -71,7 +84,9 @@ def test_stop_words_are_lower_case_and_hold_no_month() -> None:
 
 def test_one_text_in_another_script_is_found_by_its_characters() -> None:
     analyzer = Analyzer()
-    index = LexicalIndex([analyzer.terms(t) for t in ["\u6211\u4eca\u5929\u53bb\u6771\u4eac", "\u5929\u6c14\u5f88\u597d", "hello"]])
+    index = LexicalIndex(
+        [analyzer.terms(t) for t in ["\u6211\u4eca\u5929\u53bb\u6771\u4eac", "\u5929\u6c14\u5f88\u597d", "hello"]]
+    )
     made = index.scores([analyzer.terms("\u6771\u4eac")])[0]
     assert made[0] > 0
     assert made[1:].tolist() == [0, 0]

@@ -88,7 +88,9 @@ def test_large_memories_use_the_approximate_index_and_say_so() -> None:
 
 def test_a_memory_is_linked_as_if_it_were_alone() -> None:
     """Architecture, isolation: other memories of the shard change nothing."""
-    log = [turn(f"I saw {what} today", turn_id=str(i), seq=i) for i, what in enumerate(["a dog", "a cat", "a dog", "it"])]
+    log = [
+        turn(f"I saw {what} today", turn_id=str(i), seq=i) for i, what in enumerate(["a dog", "a cat", "a dog", "it"])
+    ]
     other = [turn(f"I saw {what} today", turn_id=str(i), seq=i, memory_id="a") for i, what in enumerate(["a dog"] * 9)]
     alone, both = all_tables(log), all_tables(other, log)
     for name in ("edges/temporal", "edges/semantic", "edges/entity", "edges/causal", "mentions", "entities"):
@@ -113,5 +115,3 @@ def test_vectors_of_a_slice_and_of_nulls() -> None:
     assert vectors_of(vectors.slice(1, 1)).tolist() == [[0, 0]]
     assert vectors_of(pa.concat_tables([vectors.slice(2, 1), vectors.slice(0, 1)])).tolist() == [[0, 1], [1, 0]]
     assert vectors_of(TABLES["vectors"].empty_table()).shape == (0, 0)
-
-

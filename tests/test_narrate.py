@@ -28,7 +28,15 @@ def causal_log() -> MemoryIndex:
     rows = [(0, 4), (4, 2)]
     tables["edges/causal"] = type(tables["edges/causal"]).from_pylist(
         [
-            {"memory_id": "m", "src": ids[a], "dst": ids[b], "type": "causal", "weight": 1.0, "origin": "rule", "evidence": None}
+            {
+                "memory_id": "m",
+                "src": ids[a],
+                "dst": ids[b],
+                "type": "causal",
+                "weight": 1.0,
+                "origin": "rule",
+                "evidence": None,
+            }
             for a, b in rows
         ],
         schema=tables["edges/causal"].schema,
@@ -43,7 +51,9 @@ def index() -> MemoryIndex:
 
 def test_a_block_by_hand() -> None:
     made = index_of(
-        all_tables([turn("Yesterday  I\n\nsaw it. ", turn_id="x1", time="2024-01-05T10:30:59Z", caption="a  red\tboat")])
+        all_tables(
+            [turn("Yesterday  I\n\nsaw it. ", turn_id="x1", time="2024-01-05T10:30:59Z", caption="a  red\tboat")]
+        )
     )
     assert block(made, 0) == (
         "[x1] 2024-01-05 10:30 Ana: Yesterday I saw it. [image: a red boat] (Yesterday = 4 January 2024)"
@@ -75,7 +85,15 @@ def test_a_causal_circle_is_cut(index: MemoryIndex) -> None:
     ids = tables["events"]["event_id"].to_pylist()
     tables["edges/causal"] = type(tables["edges/causal"]).from_pylist(
         [
-            {"memory_id": "m", "src": ids[a], "dst": ids[b], "type": "causal", "weight": 1.0, "origin": "llm", "evidence": None}
+            {
+                "memory_id": "m",
+                "src": ids[a],
+                "dst": ids[b],
+                "type": "causal",
+                "weight": 1.0,
+                "origin": "llm",
+                "evidence": None,
+            }
             for a, b in ((0, 1), (1, 0), (1, 2), (2, 2))
         ],
         schema=tables["edges/causal"].schema,

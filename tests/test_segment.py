@@ -12,7 +12,23 @@ HOUR = 3_600_000_000
 TEXTS = st.one_of(
     st.text(max_size=300),
     st.lists(
-        st.sampled_from(["one ", "two.", ". ", "...", "!?) ", "\n", "  ", "\u3000", "\u6f22\u5b57", "\u3002", "a" * 40, "a" * 12 + "_", "\U0001f44d"]),
+        st.sampled_from(
+            [
+                "one ",
+                "two.",
+                ". ",
+                "...",
+                "!?) ",
+                "\n",
+                "  ",
+                "\u3000",
+                "\u6f22\u5b57",
+                "\u3002",
+                "a" * 40,
+                "a" * 12 + "_",
+                "\U0001f44d",
+            ]
+        ),
         max_size=60,
     ).map("".join),
 )
@@ -90,7 +106,9 @@ def test_blank_tails_stay_with_their_part() -> None:
     assert split_text("word " * 16 + " " * 200, 16) == ["word " * 16 + " " * 200]
 
 
-@pytest.mark.parametrize("text", ["." * 200_000, "?!" * 100_000, ".)" * 100_000, "\n" * 200_000, "a. " * 60_000, "\u3002" * 200_000])
+@pytest.mark.parametrize(
+    "text", ["." * 200_000, "?!" * 100_000, ".)" * 100_000, "\n" * 200_000, "a. " * 60_000, "\u3002" * 200_000]
+)
 def test_time_is_linear(text: str) -> None:
     start = time.perf_counter()
     parts = split_text(text, 200)
@@ -98,7 +116,9 @@ def test_time_is_linear(text: str) -> None:
     assert "".join(parts) == text
 
 
-def runs(times: list[int | None], parts: list[int] | None = None, gap_min: float = 60, max_turns: int = 12) -> list[tuple[int, int]]:
+def runs(
+    times: list[int | None], parts: list[int] | None = None, gap_min: float = 60, max_turns: int = 12
+) -> list[tuple[int, int]]:
     found = find_episodes(times, parts or [0] * len(times), gap_min=gap_min, max_turns=max_turns)
     return [(r.first, r.last) for r in found]
 

@@ -272,9 +272,7 @@ def test_epochs_of_every_unit_agree(seconds: int, micros: int) -> None:
         assert read(seconds * 1000).time == seconds * 10**6
 
 
-@given(
-    st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none()), st.sampled_from(["", "day"])
-)
+@given(st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none()), st.sampled_from(["", "day"]))
 @settings(max_examples=500, deadline=None)
 def test_nothing_raises_and_every_time_is_in_range(value: RawTime, order: str) -> None:
     stamp = read(value, "America/New_York", order)
@@ -289,9 +287,7 @@ def test_nothing_raises_and_every_time_is_in_range(value: RawTime, order: str) -
 @settings(max_examples=200, deadline=None)
 def test_assumed_zone_agrees_with_zoneinfo(moment: datetime) -> None:
     zone = ZoneInfo("America/New_York")
-    expected = int(
-        (moment.replace(tzinfo=zone).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
-    )
+    expected = int((moment.replace(tzinfo=zone).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
     time = read(moment.isoformat(), "America/New_York").time
     assert time is not None
     assert time // 10**6 == expected

@@ -56,6 +56,8 @@ class Timing:
     median_s: float
     fastest_s: float
     slowest_s: float
+    # Of all threads of this process: what else the machine does disturbs it less. On a GPU, the host's alone.
+    median_cpu_s: float
     repeats: int
 
     @property
@@ -196,11 +198,14 @@ def take_turns(
 ) -> list[Timing]:
     """Times all implementations once in each repeat, after a call of each that does not count."""
     seconds: dict[str, list[float]] = {runner.name: [] for runner in runners}
+    cpu_seconds: dict[str, list[float]] = {runner.name: [] for runner in runners}
     for repeat in range(repeats + 1):
         for runner in runners:
+            cpu = time.process_time()
             spent = timed(runner.call, device)
             if repeat:
                 seconds[runner.name].append(spent)
+                cpu_seconds[runner.name].append(time.process_time() - cpu)
     return [
         Timing(
             op=op,
@@ -211,6 +216,7 @@ def take_turns(
             median_s=statistics.median(seconds[runner.name]),
             fastest_s=min(seconds[runner.name]),
             slowest_s=max(seconds[runner.name]),
+            median_cpu_s=statistics.median(cpu_seconds[runner.name]),
             repeats=repeats,
         )
         for runner in runners
@@ -330,10 +336,10 @@ def ratios(timings: list[Timing]) -> list[dict[str, Any]]:
 
 
 def show(timings: list[Timing]) -> None:
-    print(f"{'case':<48} {'implementation':<22} {'median ms':>10} {'fastest':>9} {'items/s':>12}")
+    print(f"{'case':<48} {'implementation':<22} {'median ms':>10} {'cpu ms':>10} {'items/s':>12}")
     for t in timings:
         print(
-            f"{t.case:<48} {t.implementation:<22} {t.median_s * 1e3:>10.3f} {t.fastest_s * 1e3:>9.3f} "
+            f"{t.case:<48} {t.implementation:<22} {t.median_s * 1e3:>10.3f} {t.median_cpu_s * 1e3:>10.3f} "
             f"{t.per_s:>12,.0f} {t.unit}"
         )
     for ratio in ratios(timings):

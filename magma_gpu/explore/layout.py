@@ -49,7 +49,11 @@ class Layout:
 
 
 def place(
-    session_E: Sequence[int], episode_E: Sequence[int], num_episodes: int, mentions: npt.NDArray[np.int64], num_entities: int
+    session_E: Sequence[int],
+    episode_E: Sequence[int],
+    num_episodes: int,
+    mentions: npt.NDArray[np.int64],
+    num_entities: int,
 ) -> Layout:
     """Places all nodes of a memory.
 
@@ -60,7 +64,8 @@ def place(
     groups = _pack(_runs(session_E, episode_E))
     event_E2 = np.zeros((len(session_E), 2))
     for group in groups:
-        event_E2[group.first : group.last] = _spiral(group.last - group.first) + (group.x, group.y)
+        spiral = _spiral(group.last - group.first)
+        event_E2[group.first : group.last] = spiral + np.array([group.x, group.y])
     episodes = np.asarray(episode_E, dtype=np.int64)
     episode_P2 = _means(event_E2, np.arange(len(episodes)), episodes, num_episodes)
     entity_K2 = _entities(event_E2, mentions, num_entities, groups)
@@ -173,7 +178,7 @@ def _entities(
     home[entities] = pairs_K[by][first] % len(groups)
     away = mean - center[home]
     far = np.sqrt((away**2).sum(axis=1, keepdims=True))
-    at = center[home] + away / np.maximum(far, 1e-9) * np.minimum(far, reach[home][:, None])
+    at: FloatN2 = center[home] + away / np.maximum(far, 1e-9) * np.minimum(far, reach[home][:, None])
     # A start of its own for each, so that two of one event are not on one point.
     angle = np.arange(num_entities) * 2.399963
     at = at + np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -49,9 +49,7 @@ def describe(memory_id: str, rows: Tables, queries: Sequence[dict[str, Any]], mi
         "evidence": [],
     }
     mentions = np.array([edges["entity"]["src"], edges["entity"]["dst"]], dtype=np.int64).reshape(2, -1).T
-    layout = place(
-        session_E, episode_E, episodes.num_rows, mentions - np.array([0, first_entity]), entities.num_rows
-    )
+    layout = place(session_E, episode_E, episodes.num_rows, mentions - np.array([0, first_entity]), entities.num_rows)
     speakers, speaker_E = _coded(events["speaker"])
     return {
         "memory": memory_id,

@@ -53,9 +53,7 @@ def _visited(
     return [r.evidence for r in wide]
 
 
-def _described(
-    memory: Memory, result: Result, visited: Sequence[Evidence], number: dict[str, int]
-) -> dict[str, Any]:
+def _described(memory: Memory, result: Result, visited: Sequence[Evidence], number: dict[str, int]) -> dict[str, Any]:
     [index] = memory.indexes([result.memory_id])
     place = {number[e.event_id]: i for i, e in enumerate(result.evidence)}
     found = [Found(number[e.event_id], e.score, e.hop, (), e.signals) for e in result.evidence]

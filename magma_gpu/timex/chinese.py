@@ -1,13 +1,24 @@
 """The Chinese phrase book and its rules about order."""
 
-from magma_gpu.timex.cjk import Cutter
+from magma_gpu.timex.cjk import TIMED, Cutter
 from magma_gpu.timex.rewrite import Order, order, read_book
 
 _DAYS = dict(
     zip("一二三四五六日天", "monday tuesday wednesday thursday friday saturday sunday sunday".split(), strict=True)
 )
 
-BOOK = {f"{week}{day}": english for day, english in _DAYS.items() for week in ("周", "週", "星期", "礼拜", "禮拜")} | read_book("""
+_WEEKS = {"上": "last", "下": "next", "这": "this", "本": "this", "這": "this"}
+_WEEKDAYS = {
+    f"{step}{mid}{week}{day}": f"{word} week {english}"
+    for step, word in _WEEKS.items()
+    for mid in ("", "个", "個")
+    for week in ("周", "週", "星期", "礼拜", "禮拜")
+    for day, english in _DAYS.items()
+}
+
+_BARE = {f"{week}{day}": english for day, english in _DAYS.items() for week in ("周", "週", "星期", "礼拜", "禮拜")}
+
+BOOK = _WEEKDAYS | _BARE | read_book("""
 today: 今天, 今日, 当天
 tomorrow: 明天, 明日
 yesterday: 昨天, 昨日
@@ -105,7 +116,7 @@ of: 的
 
 CUTTER = Cutter(BOOK, max(map(len, BOOK)))
 
-_A = r"(?:(?:ISO|MONTH|\d+|\d+th|DOW|STEP|UNIT|PART|CLOCK|SEASON|HOLIDAY|am|pm|today|tomorrow|yesterday|tonight|noon|midnight|the|on|ago|day|before|after|year|of|-|new|mother's|christmas) )"
+_A = rf"(?:(?:{TIMED}|of|-) )"
 
 ORDERS: tuple[Order, ...] = (
     order(r"of ", ""),

@@ -15,9 +15,10 @@ _DIGITS = {c: k for k, c in enumerate("〇一二三四五六七八九")} | {"零
 _N = r"[\d〇零一二两兩三四五六七八九十百]+"
 _ERAS = {"明治": 1867, "大正": 1911, "昭和": 1925, "平成": 1988, "令和": 2018, "民国": 1911, "民國": 1911}
 _HALVES = {
-    "上午": "am", "午前": "am", "早上": "am", "早晨": "am", "清晨": "am", "凌晨": "am", "朝": "am", "今晨": "am", "早": "am",
-    "下午": "pm", "午後": "pm", "晚上": "pm", "傍晚": "pm", "夜": "pm", "夜の": "pm", "朝の": "am", "晚": "pm", "夕方": "pm",
-    "晚间": "pm", "晩": "pm", "夜里": "pm", "中午": "noon", "正午": "noon",
+    "上午": "am", "午前": "am", "早上": "am", "早晨": "am", "清晨": "am", "凌晨": "am", "朝": "am",
+    "今晨": "am", "早": "am", "下午": "pm", "午後": "pm", "晚上": "pm", "傍晚": "pm", "夜": "pm",
+    "夜の": "pm", "朝の": "am", "晚": "pm", "夕方": "pm", "晚间": "pm", "晩": "pm", "夜里": "pm",
+    "中午": "noon", "正午": "noon",
 }  # fmt: skip
 _HALF = "|".join(sorted(_HALVES, key=len, reverse=True))
 
@@ -34,17 +35,25 @@ _TIME = re.compile(
     rf"|(?P<half3>{_HALF})\s?(?P<hm>\d{{1,2}}[:：]\d\d)(?::\d\d)?"
 )
 _UNITS = {
-    "秒钟": "seconds", "秒間": "seconds", "秒": "seconds", "分钟": "minutes", "分鐘": "minutes", "分間": "minutes", "分": "minutes",
-    "小时": "hours", "小時": "hours", "钟头": "hours", "鐘頭": "hours", "時間": "hours", "时": "hours", "天": "days",
-    "日間": "days", "日间": "days", "晩": "nights", "晚": "nights", "泊": "nights",
-    "星期": "weeks", "礼拜": "weeks", "禮拜": "weeks", "周": "weeks", "週間": "weeks", "週": "weeks", "周末": "weekends",
-    "月": "months", "ヶ月間": "months", "か月間": "months", "ヶ月": "months", "か月": "months", "カ月": "months", "箇月": "months",
-    "季度": "quarters", "四半期": "quarters", "年間": "years", "年": "years", "营业日": "days", "営業日": "days", "工作日": "days",
-    "世纪": "centuries", "日": "days", "年代": "decades", "十年": "decades",
+    "秒钟": "seconds", "秒間": "seconds", "秒": "seconds", "分钟": "minutes", "分鐘": "minutes",
+    "分間": "minutes", "分": "minutes", "小时": "hours", "小時": "hours", "钟头": "hours",
+    "鐘頭": "hours", "時間": "hours", "时": "hours", "天": "days", "日間": "days", "日间": "days",
+    "晩": "nights", "晚": "nights", "泊": "nights", "星期": "weeks", "礼拜": "weeks",
+    "禮拜": "weeks", "周": "weeks", "週間": "weeks", "週": "weeks", "周末": "weekends",
+    "月": "months", "ヶ月間": "months", "か月間": "months", "ヶ月": "months", "か月": "months",
+    "カ月": "months", "箇月": "months", "季度": "quarters", "四半期": "quarters", "年間": "years",
+    "年": "years", "营业日": "days", "営業日": "days", "工作日": "days", "世纪": "centuries",
+    "日": "days", "年代": "decades", "十年": "decades",
 }  # fmt: skip
 _UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
 _AMOUNT = re.compile(
     rf"(?P<n>{_N}(?:\.\d+)?|数|數|几|幾|半)\s?(?P<half>半)?(?P<ge>个|個|ヶ|か|カ)?(?P<half2>半)?(?P<u>{_UNIT})(?P<half3>半)?(?:間|间)?"
+)
+
+# Words that may belong to one date, in the notation of `magma_gpu.timex.rewrite.order`.
+TIMED = (
+    r"ISO|MONTH|\d+|\d+th|DOW|STEP|UNIT|PART|CLOCK|SEASON|HOLIDAY|am|pm|today|tomorrow|yesterday|tonight|noon|midnight|"
+    r"the|on|ago|day|before|after|year|new|mother's"
 )
 
 

@@ -33,7 +33,7 @@ def add_clock(g: Grammar) -> None:
     add("C", "(<d|wn>)<o>?<quote>?<clockword|oclock>(?:(<ampm>))?", lambda _, h, half: _hour(h, half))
     add("C", "(<d|wn>)(<d|wn>)?(<ampm>)", _spoken)
     add("C", "(<dec>)(<ampm>)", lambda c, _, half: _decimal(c, half))
-    add("C", "(<d4|dn|y>)(<ampm>)", lambda _, n, half: _packed(n, half))
+    add("C", "(<d4|dn|y>)(<ampm>)", lambda c, n, half: _packed(n, half) if "m" in text_of(c) else None)
     add("C", "(<noon>)", lambda _, h: _hour(h, None, exact=True))
     add("C", "<half><past>(<C>)", lambda _, t: _past(t, 30))
     add("C", "<a>?(<unit>)<past>(<C>)", lambda _, u, t: _past(t, 15) if u == "quarter" else None)

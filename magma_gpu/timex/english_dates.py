@@ -56,7 +56,7 @@ def add_numbers(g: Grammar) -> None:
     # Amounts.
     g.add("Q", "<a>?<unit><of><a>(<unit>)", lambda x, u: _fraction(x, u, 0.25))
     g.add("Q", "(<cnt|a>)<and><a>?(<half|unit>)(<unit|units>)", lambda _, n, h, u: Qty(((u, n + _part(h)),)))
-    g.add("Q", "<a>?<half><a>?(<unit>)", lambda _, u: Qty(((u, 0.5),)))
+    g.add("Q", "<a>?<half><dash>?<a>?(<unit>)", lambda _, u: Qty(((u, 0.5),)))
     g.add("Q", "(<cnt|a>)(<unit|units>)<and><a>?(<half>)", lambda _, n, u, h: Qty(((u, n + 0.5),)))
     g.add("Q", "(<cnt|a>)(<unit>)<and><a>(<unit>)(?!<ago|later>)", _and_a_quarter)
     g.add("Q", "(<cnt>)(?:<or|to|dash>)(<cnt>)(<units>)", lambda _, a, b, u: Qty(((u, (a + b) / 2),)))
@@ -65,6 +65,8 @@ def add_numbers(g: Grammar) -> None:
     g.add("Q", "<a>(<couple|few|several|dozen>)<of>?(<anyunit>)", _amount)
     g.add("Q", "(?<=<for|in|within|after>)(<some>)<of>?(<units>)", lambda _, n, u: Qty(((u, n),)))
     g.add("Q", "(<cnt>)<more>(<units>)", lambda _, n, u: Qty(((u, n),)))
+    g.add("Q", "(<cnt>)<units><of><a>(<unit>)", _quarters)
+    g.add("Q", "(<cnt>)(?:<whole>|<long>)(<unit|units>)", lambda _, n, u: Qty(((u, n),)))
     g.add("Q", "(<cnt>)<work>(<unit|units>)", lambda _, n, u: Qty(((u, n),)) if u == "day" else None)
     g.add("Q", "(<cnt>)<dash>?<of>?(<anyunit>)", _amount)
     g.add("Q", "(<cnt>)(<part|parts|nights>)", lambda _, n, p: Qty((("day", n),)) if p[2] == "night" else None)
@@ -129,6 +131,10 @@ def _slashed(c: Context, _: Cal, unit: str) -> Qty | None:
     return Qty(((unit, part),)) if part else None
 
 
+def _quarters(c: Context, num: float, unit: str) -> Qty | None:
+    return Qty(((unit, num / 4),)) if c.tokens[1].value == "quarter" else None
+
+
 def _tens_and(_: Context, tens: int, qty: Qty) -> Qty | None:
     # "twenty and four hours"
     (unit, num), *rest = qty.parts
@@ -160,6 +166,8 @@ def add_dates(g: Grammar) -> None:
         "(<y>)<comma>?(<month>)<the>?(<d|ordd|ordw>)(?!<dash|ampm>)",
         lambda _, y, m, d: Cal(y, m, d) if d < 32 else None,
     )
+    add("A", "(<y>)<slash>(<d>)<slash>(<month>)", lambda _, y, d, m: Cal(y, m, d))
+    add("A", "(<month>)<slash>(<y>)<slash>(<d>)", lambda _, m, y, d: Cal(y, m, d))
     add("A", "(<month>)<dash>(<y>)<dash>(<d>)", lambda _, m, y, d: Cal(y, m, d))
     add("A", "(<d>)<dash>(<y>)<dash>(<month>)", lambda _, d, y, m: Cal(y, m, d))
     add("A", "(<y>)(<d>)(<d>)(?!<unit|units|ampm>)", lambda _, y, m, d: Cal(y, m, d) if m <= 12 else None)
@@ -216,6 +224,15 @@ def add_dates(g: Grammar) -> None:
     add("holiday", "(<saint>)<s>(?!<x>)", lambda _, v: v)
     add("holiday", "<black|cyber><dow>", lambda c: {"b": "black friday", "c": "cyber monday"}[text_of(c)[0]])
     add("holiday", "<good><dow>", lambda c: "good friday" if text_of(c).endswith("friday") else None)
+    add("holiday", "<mardi><gras>", lambda _: "mardi gras")
+    add("holiday", "<ash><dow>", lambda _: "ash wednesday")
+    add(
+        "holiday",
+        "<holiday><dow>",
+        lambda c: (
+            "easter monday" if text_of(c) == "easter monday" else "easter" if text_of(c) == "easter sunday" else None
+        ),
+    )
     add("holiday", "<boxing><unit>", lambda _: "boxing day")
     add("A", "(<holiday>)<unit>?<comma|of|in>?(<y>)", lambda _, h, y: holiday(h, y))
     add("A", "<stp>(<holiday>)<unit>?", _holiday_step)
@@ -329,7 +346,9 @@ def _year_of(c: Context, year: int | None) -> int | None:
 
 def _nth_quarter(c: Context, num: int, unit: str, year: int | None) -> Span | None:
     at = _year_of(c, year)
-    if unit != "quarter" or not 1 <= num <= 4 or at is None:
+    said = year is not None or len(c.tokens) > 3
+    if unit != "quarter" or not 1 <= num <= 4 or at is None or not said:
+        # "The 4th quarter" alone is as often one of a game.
         return None
     start = datetime(at, 3 * num - 2, 1)
     return Span(start, shift(start, "month", 3), "quarter", "range")

@@ -231,7 +231,8 @@ def _beyond(c: Context, a: Any) -> Span | None:
 
 
 def _bare_year(c: Context, year: int) -> Cal | None:
-    before, after = c.text[: c.at], c.text[c.tokens[-1].last :]
+    last = c.tokens[-1].last
+    before, after = c.text[max(0, c.at - 40) : c.at], c.text[last : last + 40]
     if not 1500 <= year <= 2199 or _GLUED_BEFORE.search(before) or _GLUED_AFTER.match(after):
         return None
     if not _YEAR_WORD.search(before) and (_NUMBERED.search(before) or _COUNTED.match(after)):

@@ -1,7 +1,8 @@
 """English rules for dates that hang on the text's own time or on another date.
 
 What a reader would not guess: `last Friday` is the nearest Friday strictly before the text's day, `this Friday` the
-one of its week and `next Friday` the one of the week after; weeks start on Monday.
+one of its week, `next Friday` the one of the week after and `previous Friday` the one of the week before; weeks start
+on Monday.
 """
 
 import re
@@ -45,6 +46,7 @@ def add_relative(g: Grammar) -> None:
     add("A", "<the>?(<ord|last>)(<cnt>)?(<unit|units|dow>)<of|in><the>?(<A|month|season|y>)", nth_of)
     add("A", "<this>?(<last|past|prev|next|this|following>)<work>?(<unit|workweek>)", _relative_unit)
     add("A", "<the>(<following|next>)(<unit>)", _relative_unit)
+    add("A", "(?<=<for>)<the>(<unit>)(?=$|<stop|comma>)", _for_the)
     add("A", "(<A|month>)<of|in|comma>?(<A>)", _inside_of)
     add("A", "<the>?(<unit>)<after>(<next>)", lambda c, u, _: unit_span(c.ref, u, 2) if c.ref else None)
     add("A", "<the>?(<unit>)<before>(<last>)", lambda c, u, _: unit_span(c.ref, u, -2) if c.ref else None)
@@ -114,6 +116,11 @@ def _rolling(c: Context, _: Any, qty: Qty) -> Span | None:
     return _roll(c, qty, step_of(c, k))
 
 
+def _for_the(c: Context, unit: str) -> Span | None:
+    """Resolves the end of "I am away for the week"."""
+    return unit_span(c.ref, unit) if c.ref and unit in ("day", "week", "weekend", "month", "year") else None
+
+
 def _roll(c: Context, qty: Qty, step: int) -> Span | None:
     """Returns the stretch of an amount that ends or starts at the text's time."""
     if c.ref is None or step == 0:
@@ -138,6 +145,8 @@ def _weekday_step(c: Context, _: Any, dow: int) -> Span | None:
     step = step_of(c)
     if step == 0:
         return weekday_span(c.ref, dow, 0)
+    if text_of(c).startswith(("previous", "preceding")):
+        return weekday_span(c.ref, dow, -1)
     return weekday_near(c.ref, dow, -1) if step < 0 else weekday_span(c.ref, dow, 1)
 
 

@@ -227,6 +227,15 @@ def lexicon() -> dict[str, tuple[str, Any]]:
     words |= {"eom": ("endof", "month"), "eoy": ("endof", "year"), "untill": ("until", None)}
     words |= dict.fromkeys(("chinese", "lunar"), ("lunar", None)) | {"rest": ("rest", None), "just": ("right", None)}
     words |= {"some": ("some", 3), "full": ("whole", None)}
+    words |= {
+        "palm": ("holiday", "palm sunday"),
+        "pentecost": ("holiday", "pentecost"),
+        "saints": ("namer", "all saints"),
+    }
+    words |= {"another": ("a", 1), "mardi": ("mardi", None), "gras": ("gras", None), "ash": ("ash", None)}
+    words |= {"fools": ("namer", "april fools"), "fool": ("namer", "april fools"), "flag": ("namer", "flag day")}
+    words |= {"women": ("person", "women"), "womens": ("person", "women"), "arbor": ("namer", "arbor day")}
+    words |= {"paddy": ("saint", "patrick"), "souls": ("namer", "all souls")}
     words["martin"] = ("namer", "mlk day")
     words |= {"luther": ("namer", ""), "king": ("namer", "")}
     words["centuries"] = ("units", "century")

@@ -139,8 +139,10 @@ father's day: fête des pères
 thanksgiving: action de grâce, thanksgiving
 workers day: fête du travail, journée internationale des travailleurs
 independence day: jour de l ' indépendance, fête de l ' indépendance
-last: dernier, dernière, derniers, dernières, passé, passée, passés, passées, précédent, précédente, précédents, précédentes
-next: prochain, prochaine, prochains, prochaines, suivant, suivante, suivants, suivantes, à venir, d ' après, qui vient, qui viennent
+last: dernier, dernière, derniers, dernières, passé, passée, passés, passées, précédent, précédente
+last: précédents, précédentes
+next: prochain, prochaine, prochains, prochaines, suivant, suivante, suivants, suivantes, à venir, d ' après
+next: qui vient, qui viennent, en cours
 this: ce, cet, cette, ces, actuel, actuelle, courant
 every: chaque, tous les, toutes les, n ' importe quel, n ' importe quelle
 all: toute la, tout le, toute l ', tout l '
@@ -185,13 +187,17 @@ calendar: calendaire, calendrier, civile
 fiscal: fiscale, fiscal
 school: scolaire
 q: trimestre -
-will: sera, serai, serons, serez, irai, irons, aura, vais, allons, reviendrai, partirai, retournerai, quitterai, programmer, réunion
+will: sera, serai, serons, serez, irai, irons, aura, vais, allons, reviendrai, partirai, retournerai
+will: quitterai, programmer, réunion
 was: était, étais, fut, suis, avons, avez, arrivé, allé, allée, passé par
 """)
 
 SUFFIXES = re.compile(r"(\d{1,2})\s?(?:er\b|ère\b|ème\b|e\b|ᵉ|º)")
 
-_SAID = r"(?:the |of |in |am |pm |NUM |\d+th |MONTH |DOW |ISO |CLOCK |year |STEP |UNIT |today |tomorrow |yesterday |now |- |oclock |PART )"
+_SAID = (
+    r"(?:the |of |in |am |pm |NUM |\d+th |MONTH |DOW |ISO |CLOCK |year |"
+    r"STEP |UNIT |today |tomorrow |yesterday |now |- |oclock |PART )"
+)
 
 ORDERS: tuple[Order, ...] = (
     # "9 heures", "9h30", "huit heures 20 minutes", "sept heures et demie".
@@ -208,7 +214,12 @@ ORDERS: tuple[Order, ...] = (
         r"((?:NUM ){1,2})hours? (?=in the|of the|this|tonight|today|tomorrow|DOW|every|- |at \d|noon|yesterday)",
         make=lambda m: (oclock(m, 1) or ())[1:] or None,
     ),
-    order(r"at (?=CLOCK)", "at"),
+    order(
+        r"(of |to |from |between |and |- |before |after |until |since |DOW |MONTH |\d{4} |today |tomorrow |, )"
+        r"((?:NUM ){1,2})hours? ",
+        make=lambda m: [1, *(oclock(m, 2) or ())[1:]],
+    ),
+    order(r"^((?:NUM ){1,2})hours? (?=at )", make=lambda m: (oclock(m, 1) or ())[1:] or None),
     order(r"at (\d{1,2} )(?!\d|UNIT|MONTH|oclock|am|pm)(?=$|\. |, |\? |in the)", "at", 1, "oclock"),
     # "il y a deux semaines".
     order(
@@ -218,15 +229,13 @@ ORDERS: tuple[Order, ...] = (
     ),
     order(r"(UNIT )andhalf ", 1, "and a half"),
     order(
-        r"(?:of|since|from) ((?:(?!until|to|at|-|~|\.)\S+ ){1,7}?)(?:until (?:the )?|at the |to the )(?=STEP|MONTH|DOW|NUM|\d|today|now|CLOCK)",
+        r"(?:of|since|from) ((?:(?!until|to|at|-|~|\.)\S+ ){1,7}?)(?:until (?:the )?|at the |to the )"
+        r"(?=STEP|MONTH|DOW|NUM|\d|today|now|CLOCK)",
         make=lambda m: ["from", 1, "to"] if begins(m) else None,
     ),
     order(rf"of ({_SAID}{{1,8}}?)((?:to|at|until|~) )", make=lambda m: ["from", 1, "to"] if begins(m) else None),
-    order(
-        r"((?:CLOCK|\d{1,2}|\d{4}|MONTH|MONTH \d{4}|\d{1,2} MONTH(?: \d{4})?) (?:oclock )?(?:am |pm |in the PART )?)at (?:the )?(?=\d|CLOCK|MONTH|NUM)",
-        1,
-        "to",
-    ),
+    order(r"((?:CLOCK|\d{1,2}) (?:oclock )?(?:am |pm |in the PART )?)at (?:the )?(?=CLOCK|NUM)", 1, "to"),
+    order(r"((?:MONTH|\d{4}|MONTH \d{1,2}) )at (?:the )?(?=\d{1,2} MONTH|MONTH|\d{4} |ISO|today)", 1, "to"),
     order(r"((?:NUM |a )+UNIT )since (?:of )?", 1, "from"),
     order(r"fromto ", "since"),
     order(r"of the (?=year \d)", "of"),

@@ -103,11 +103,14 @@ thursdays: donnerstags
 fridays: freitags
 saturdays: samstags
 sundays: sonntags
-seconds: sekunde, sekunden, sek
-minutes: minute, minuten, min
-hours: stunde, stunden, std
-day: tag, tages, tage
-days: tagen
+second: sekunde
+seconds: sekunden, sek
+minute: minute
+minutes: minuten, min
+hour: stunde
+hours: stunden, std
+day: tag, tages
+days: tage, tagen
 week: woche
 weeks: wochen
 weekend: wochenende
@@ -123,8 +126,7 @@ decade: jahrzehnt
 decades: jahrzehnte, jahrzehnten
 century: jahrhundert
 nights: nächte, nächten
-half hour: halbstunde
-quarter of an hour: viertelstunde
+quarter of a hour: viertelstunde, eine viertelstunde
 1.5 hours: anderthalb stunden, eineinhalb stunden
 work days: werktage, werktagen, arbeitstage, arbeitstagen
 today: heute
@@ -166,7 +168,8 @@ valentine day: valentinstag
 mother's day: muttertag
 father's day: vatertag
 workers day: tag der arbeit
-last: letzte, letzten, letzter, letztes, letztem, vergangene, vergangenen, vergangener, vergangenes, vorige, vorigen, voriger, voriges
+last: letzte, letzten, letzter, letztes, letztem, vergangene, vergangenen, vergangener, vergangenes, vorige
+last: vorigen, voriger, voriges
 next: nächste, nächsten, nächster, nächstes, nächstem, kommende, kommenden, kommender, kommendes, folgende, folgenden
 this: diese, diesen, dieser, dieses, diesem, aktuelle, aktuellen
 beforelast: vorletzte, vorletzten, vorletztes, vorletztem, vorletzter
@@ -204,6 +207,11 @@ monthly: monatlich
 annual: jährlich
 once: einmal
 uhr: uhr
+viertel: viertel
+dreiviertel: dreiviertel
+this week: unter der woche, diese woche, dieser woche
+saints day: allerheiligen
+palm: palmsonntag
 calendar: kalender
 will: werde, wird, werden, treffen, plane, planen, buche
 was: war, waren, hatte, hatten, ging, kam
@@ -237,6 +245,8 @@ ORDERS: tuple[Order, ...] = (
         make=lambda m: _uhr(m) if not m[1].startswith("a") else ["1 oclock"],
     ),
     order(r"(CLOCK )uhr ", 1),
+    order(r"viertel ((?:NUM ){1})(?!UNIT)", make=lambda m: clock(m, -45)),
+    order(r"dreiviertel ((?:NUM ){1})(?!UNIT)", make=lambda m: clock(m, -15)),
     order(r"half ((?:NUM ){1})(?!UNIT)", make=lambda m: clock(m, -30)),
     order(r"(\d{1,2})th (\d{1,2})th ", make=lambda m: _day_month(m[1], m[2])),
     order(r"(\d{1,2})\.(\d{1,2}) \. ", make=lambda m: _day_month(m[1], m[2])),

@@ -25,6 +25,8 @@ _FIXED = {
     "halloween": (10, 31),
     "veterans day": (11, 11),
     "epiphany": (1, 6),
+    "flag day": (6, 14),
+    "all souls": (11, 2),
     "women": (3, 8),
     "groundhog day": (2, 2),
     "all saints": (11, 1),
@@ -38,6 +40,7 @@ _NTH = {
     "presidents day": (2, 0, 3, 0),
     "mother": (5, 6, 2, 0),
     "memorial day": (5, 0, -1, 0),
+    "arbor day": (4, 4, -1, 0),
     "father": (6, 6, 3, 0),
     "labor day": (9, 0, 1, 0),
     "columbus day": (10, 0, 2, 0),
@@ -53,6 +56,8 @@ _EASTER = {
     "ascension": 39,
     "pentecost": 49,
     "palm sunday": -7,
+    "mardi gras": -47,
+    "ash wednesday": -46,
 }
 
 

@@ -1,6 +1,6 @@
 """The Japanese phrase book and its rules about order."""
 
-from magma_gpu.timex.cjk import Cutter
+from magma_gpu.timex.cjk import TIMED, Cutter
 from magma_gpu.timex.rewrite import Order, order, read_book
 
 _DAYS = dict(zip("月火水木金土日", "monday tuesday wednesday thursday friday saturday sunday".split(), strict=True))
@@ -89,20 +89,23 @@ next: 今後, 次の, 向こう, これから, 後
 about: 約, ごろ, 頃, およそ
 more than: 以上, を上回る, を超える
 less than: 以下, を下回る, 未満
-xx: 今回, 一番, 一緒, 一部, 万一, 統一, 一般, 日本, 毎回, 休日, 平日, 土地, 十分に, 午後の紅茶, 分かり, 分から, 時々, 名前, 以前から, 人前, 前に進, 夏目, 秋葉, 春日, 前回, でし, です, でき, では, でも, での, ので, まで
+xx: 今回, 一番, 一緒, 一部, 万一, 統一, 一般, 日本, 毎回, 休日, 平日, 土地, 十分に, 午後の紅茶
+xx: 分かり, 分から, 時々, 名前, 以前から, 人前, 前に進, 夏目, 秋葉, 春日
+xx: 前回, でし, です, でき, では, でも, での, ので, まで
 will: でしょう, つもり, 予定, 予約, ます
 was: ました, でした, った
-of: の, に, は, が, も
+jof: の, に, は, が, も
 and: と, や, 及び
 """)  # fmt: skip
 
 CUTTER = Cutter(BOOK | {"まで": "xto"}, max(map(len, BOOK)))
 
-_A = r"(?:(?:ISO|MONTH|\d+|\d+th|DOW|STEP|UNIT|PART|CLOCK|SEASON|HOLIDAY|am|pm|today|tomorrow|yesterday|tonight|noon|midnight|the|on|ago|day|before|after|year|end|of|new|mother's|first|second|third|now|middle|beginning) )"
+_A = rf"(?:(?:{TIMED}|end|of|first|second|third|now|middle|beginning) )"
 
 ORDERS: tuple[Order, ...] = (
     order(
-        r"of (?=(?:xfrom|xto|xbefore|xafter|PART|DOW|CLOCK|MONTH|\d|first|last|second|third|on|noon|STEP|firsthalf|secondhalf|firstpart|lastpart|midpart) ?)",
+        r"jof (?=(?:xfrom|xto|xbefore|xafter|PART|DOW|CLOCK|MONTH|\d|first|last|second|"
+        r"third|on|noon|STEP|firsthalf|secondhalf|firstpart|lastpart|midpart) ?)",
         "",
     ),
     order(
@@ -128,7 +131,7 @@ ORDERS: tuple[Order, ...] = (
     order(
         r"(\d{4} |MONTH \d{4} |MONTH |STEP year |STEP month )((?:first|second|third|fourth) (?:week|DOW) )", 2, "of", 1
     ),
-    order(r"(\d{4} |MONTH \d{4} |MONTH |STEP year |STEP month )(last (?:week|DOW) )of ?", 2, "of", 1),
+    order(r"(\d{4} |MONTH \d{4} |MONTH |STEP year |STEP month )(last (?:week|DOW) )(?:of )?(?:jof )?", 2, "of", 1),
     order(r"to on (the \d+th )(?:, )?", "to", 1),
     order(r"xfrom on (the \d+th )(?:, )?", "xfrom", 1),
     order(r"(STEP month )on the (\d+th )(?:, )?", "the", 2, "of", 1),
@@ -148,9 +151,10 @@ ORDERS: tuple[Order, ...] = (
     order(rf"({_A}+)(?:xsince|xfrom) ", "since", 1),
     order(r"every week (DOW )", "every", 1),
     order(r"((?:week )?DOW )(PART )(CLOCK )", 1, 3),
-    order(r"of ", "xx"),
+    order(r"jof ", "xx"),
     order(
-        r"(?:xbefore|xafter|xuntil|xsince|xago|xlater|xwithin|xbetween|xfrom|xto|xevery|firsthalf|secondhalf|firstpart|midpart|lastpart) ",
+        r"(?:xbefore|xafter|xuntil|xsince|xago|xlater|xwithin|xbetween|"
+        r"xfrom|xto|xevery|firsthalf|secondhalf|firstpart|midpart|lastpart) ",
         "xx",
     ),
 )

@@ -48,8 +48,10 @@ _COMMON = {
     "gente tiempo volveré saldré nuestro nuestra favor cómo ahora sólo solo han has he está estaba estuvo iré",
     "fr": "le la les un une des de du en que ne pas est avec pour par plus mais était être avoir ai as a je tu il elle "
     "nous vous ils elles ce cette ces mon ma mes son sa ses se au aux et ou comme quand très aussi déjà sont y qui où "
-    "sur dans j c l d n s qu merci bonjour suis vais afficher ventes peut peux veux réunion entre depuis avant après pendant "
-    "faire fait chez cela autre tout tous rien bien mieux maison vie gens temps nous notre leur votre plaît quel quelle "
+    "sur dans j c l d n s qu merci bonjour suis vais afficher ventes peut peux veux réunion entre depuis "
+    "avant après pendant "
+    "faire fait chez cela autre tout tous rien bien mieux maison vie gens temps nous notre leur votre plaît "
+    "quel quelle "
     "comment maintenant seulement avons avez ont étais était reviendrai partirai serai retournerai avril",
     "de": "der die das den dem des ein eine einen einem einer und oder in im an am auf mit für von zu zum zur bei nach "
     "aus ist war sind waren sein haben habe hat ich du er sie es wir ihr nicht kein mein meine dein sich auch noch "

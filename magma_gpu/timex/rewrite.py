@@ -109,7 +109,7 @@ def with_minutes(match: re.Match[str]) -> Sequence[int | str] | None:
 
 def begins(match: re.Match[str]) -> bool:
     """Says whether what stands before a match leaves it free to be the start of a range."""
-    before = match.string[: match.start()].split()
+    before = match.string[max(0, match.start() - 24) : match.start()].split()
     return not before or not _TIMED.fullmatch(before[-1])
 
 
@@ -165,7 +165,7 @@ def original(pieces: Sequence[Piece], first: int, last: int) -> tuple[int, int]:
 # What the languages with blanks between words share, after their own rules.
 COMMON: tuple[Order, ...] = (
     order(
-        r"((?:thirty|forty|fifty|sixty|seventy|eighty|ninety|twenty) )and ((?:one|two|three|four|five|six|seven|eight|nine) )",
+        rf"((?:{_TENS}) )and ((?:one|two|three|four|five|six|seven|eight|nine) )",
         1,
         2,
     ),
@@ -188,6 +188,7 @@ _LITERAL = re.compile(
     r"(?P<ymd>(?<!\d)\d{4}(?P<s1>[-/.])\d{1,2}(?P=s1)\d{1,2}(?!\d))"
     r"|(?P<dmy>(?<![\d/.])\d{1,2}(?P<s2>[-/.])\d{1,2}(?P=s2)(?:\d{4}|\d\d)(?!\d))"
     r"|(?P<hm>(?<![\d:])\d{1,2}(?::\d\d(?::\d\d)?|h\d\d)(?![\d:]))"
+    r"|(?P<hours>(?<![\d:.,])\d{1,2}\s?h(?![^\W_]))"
     r"|(?P<dm>(?<![\d/])\d{1,2}/\d{1,2}(?![\d/]))"
     r"|(?P<dec>\d+,\d+)"
     r"|(?P<raw>\d+(?:\.\d+)?(?:-\d+-\d+)?)"
@@ -245,6 +246,8 @@ def _literal(kind: str, text: str) -> str:
         return f"{int(text)}th"
     if kind == "hm":
         return text.replace("h", ":")
+    if kind == "hours":
+        return text.rstrip("h").strip() + " hours"
     if kind == "dec":
         return text.replace(",", ".")
     if kind == "ampm":

@@ -185,7 +185,7 @@ def _named(original: str, first: int) -> bool:
         return False
     if _DATE_NEXT.match(original, first + 3):
         return True
-    before = original[:first].rstrip()
+    before = original[max(0, first - 8) : first].rstrip()
     return bool(before) and before[-1] not in ".!?\n"
 
 

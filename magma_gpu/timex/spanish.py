@@ -147,8 +147,10 @@ thanksgiving: acción de gracias, día de acción de gracias
 workers day: día del trabajador, día de los trabajadores, día internacional de los trabajadores, día del trabajo
 independence day: día de la independencia, día de independencia
 black friday: viernes negro
-last: pasado, pasada, pasados, pasadas, último, última, últimos, últimas, ultimo, ultima, ultimos, anterior, anteriores
-next: próximo, próxima, próximos, próximas, proximo, proxima, proximos, siguiente, siguientes, que viene, entrante, venidero
+last: pasado, pasada, pasados, pasadas, último, última, últimos, últimas, ultimo, ultima, ultimos, anterior
+last: anteriores
+next: próximo, próxima, próximos, próximas, proximo, proxima, proximos, siguiente, siguientes, que viene
+next: entrante, venidero
 this: este, esta, estos, estas, actual, corriente
 every: cada, todos los, todas las, todo los
 all: todo el, toda la
@@ -174,7 +176,8 @@ about: alrededor de, alrededor del, cerca de, aproximadamente, sobre, casi
 more than: más de, mas de
 less than: menos de
 end of: fin de, fin del, final de, final del, finales de, finales del, fines de, fines del, últimos de, los finales de
-beginning of: principio de, principio del, principios de, principios del, inicio de, inicios de, inicios del, comienzo de, comienzos de, primeros de
+beginning of: principio de, principio del, principios de, principios del, inicio de, inicios de, inicios del
+beginning of: comienzo de, comienzos de, primeros de
 middle of: mediados de, mediado de, mediados del
 now: ahora, ahora mismo
 right now: en este momento

@@ -1,489 +1,121 @@
-"""Measures the time layer: spans and values on Recognizers-Text specs, and dates of LoCoMo's category 2.
+"""Measures the time layer and writes `docs/results/time_layer.json`.
 
-It scores and fits nothing. Half of every language's specs, chosen by a hash of the text, was never looked at while
-the rules were written; only that half is the score. What a reader would not guess: the specs end a range where its
-last unit begins ("from 2014 to 2018" ends on 1 January 2018) and this project where it ends, and that "two months
-ago" is a day there and a month here. Both count as right; `value_strict` is the figure without them.
+    python pipelines/bench/time_layer.py --data FOLDER --out FILE
+
+FOLDER holds `temporal/recognizers_<language>.jsonl` and `locomo/`. It prints a table, and one JSON document as the
+last line. What a reader would not guess: dateparser, where it is installed, is measured in the same run on the same
+texts; it returns moments, so it can only be right on dates, times and instants.
 """
 
-import hashlib
+import argparse
 import json
-import re
-from collections import Counter
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import platform
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from magma_gpu.stamps import parse_stamps
+from time_layer_locomo import locomo_turns, score_category_2
+from time_layer_specs import EPOCH, STAND_IN, Found, Spec, read_specs, score, tagged
+
 from magma_gpu.timex import tag
-from magma_gpu.types import TimeSpan
 
-EPOCH = datetime(1970, 1, 1)
 LANGUAGES = ("en", "es", "fr", "de", "zh", "ja")
-KINDS = {
-    "date": "date",
-    "time": "time",
-    "datetime": "time",
-    "daterange": "range",
-    "timerange": "range",
-    "datetimerange": "range",
-    "duration": "duration",
-    "set": "recurring",
-}
-_CONNECTED = re.compile(r"\b(?:to|till?|until|through|thru|and|by|after|since|before|later|than|hasta|al?|y|bis|und|au|"
-                        r"et|jusqu)\b|[-~–—至到から]")  # fmt: skip
 
 
-# "Two months ago" is a day in the specs and a month here: the words do not tell the day.
-_COUNTED = re.compile(r"months?|years?|decades?|mes(?:es)?|años?|mois|ans?|années?|monate?n?|jahre?n?|月|年")
+def by_dateparser(specs: list[Spec], language: str) -> list[list[Found]]:
+    """Finds the dates of texts with dateparser.
+
+    Raises:
+        ImportError: dateparser is not installed.
+    """
+    from dateparser.search import search_dates
+
+    founds = []
+    for spec in specs:
+        reference = STAND_IN if spec.reference is None else spec.reference
+        settings = {"RELATIVE_BASE": EPOCH + timedelta(microseconds=reference)}
+        found: list[Found] = []
+        at = 0
+        for text, moment in search_dates(spec.text, languages=[language], settings=settings) or []:
+            first = spec.text.find(text, at)
+            if first >= 0:
+                at = first + len(text)
+                found.append(Found(first, at, moment.replace(tzinfo=None), None))
+        founds.append(found)
+    return founds
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a tagger found: characters and, where it can tell, the interval."""
-
-    first: int
-    last: int
-    start: datetime | None
-    end: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Gold:
-    """One annotated expression; `values` are its accepted readings, none where the data gives no value."""
-
-    first: int
-    last: int
-    kind: str
-    type: str
-    timex: str
-    values: tuple[dict[str, str], ...]
+def turns_a_second(folder: Path) -> float:
+    """Times the tagger over all turns of LoCoMo on one core."""
+    samples = json.loads((folder / "locomo/locomo10.json").read_text(encoding="utf-8"))
+    turns = [turn for sample in samples for _, turn in locomo_turns(sample)]
+    tag([turns[0][0]], [turns[0][1]])
+    start = time.perf_counter()
+    tag([text for text, _ in turns], [at for _, at in turns])
+    return round(len(turns) / (time.perf_counter() - start), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
-    text: str
-    reference: int | None
-    golds: tuple[Gold, ...]
-    # Golds whose offsets do not lie on their text; they are left out.
-    misplaced: int
+def measure(folder: Path, *, beside: bool) -> dict[str, Any]:
+    """Runs every measurement.
 
-
-# Stands in where a spec has no reference time: spans are still scored, values are not.
-STAND_IN = int(datetime(2016, 11, 7, tzinfo=UTC).timestamp()) * 1_000_000
-
-
-def tagged(specs: list[Spec]) -> list[list[Found]]:
-    """Tags the texts of specs with this project's tagger."""
-    references = [STAND_IN if s.reference is None else s.reference for s in specs]
-    return [from_spans(spans) for spans in tag([s.text for s in specs], references)]
-
-
-def is_held_out(text: str) -> bool:
-    """Says in which half a text is; the other half is for development."""
-    return hashlib.sha256(text.encode()).digest()[0] % 2 == 1
-
-
-def read_specs(folder: Path, language: str, *, held_out: bool) -> list[Spec]:
-    """Reads one half of a language's specs."""
-    specs = []
-    with (folder / f"temporal/recognizers_{language}.jsonl").open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if is_held_out(row["text"]) == held_out:
-                specs.append(_spec(row))
-    return specs
-
-
-def _spec(row: dict[str, Any]) -> Spec:
-    reference = parse_stamps([row["ref"]], assumed_zone="UTC", date_order="")[0].time
-    golds, misplaced = [], 0
-    for gold in row["expect"]:
-        first, last = gold.get("start"), gold.get("end")
-        if first is None or row["text"][first : last + 1].lower() != gold["text"].lower():
-            first = row["text"].lower().find(gold["text"].lower())
-            if first < 0 or row["text"].lower().count(gold["text"].lower()) > 1:
-                misplaced += 1
-                continue
-            last = first + len(gold["text"]) - 1
-        resolution = gold["resolution"] or []
-        type_ = (gold["type"] or "").removeprefix("datetimeV2.")
-        type_ = type_ or (resolution[0].get("type", "") if resolution else "")
-        golds.append(
-            Gold(
-                first=first,
-                last=last + 1,
-                kind=KINDS.get(type_, "other"),
-                type=type_,
-                timex=resolution[0].get("timex", "") if resolution else "",
-                values=tuple(v for v in resolution if v.get("value") != "not resolved"),
-            )
-        )
-    return Spec(row["text"], reference, tuple(golds), misplaced)
-
-
-def from_spans(spans: list[TimeSpan]) -> list[Found]:
-    """Makes our own result comparable."""
-    return [
-        Found(
-            s.first,
-            s.last,
-            EPOCH + timedelta(microseconds=s.start),
-            EPOCH + timedelta(microseconds=s.end),
-        )
-        for s in spans
-    ]
-
-
-def score(specs: list[Spec], founds: list[list[Found]], *, values: bool = True) -> dict[str, Any]:
-    """Scores what was found against the golds: overlap and exact F1, values over all golds, and by kind."""
-    counts: Counter[str] = Counter()
-    kinds: dict[str, Counter[str]] = {}
-    for spec, found in zip(specs, founds, strict=True):
-        counts["golds"] += len(spec.golds)
-        counts["misplaced"] += spec.misplaced
-        counts["found"] += len(found)
-        if not spec.golds and not spec.misplaced:
-            counts["negatives"] += 1
-            counts["negatives_clean"] += not found
-        pairs = _pairs(spec.golds, found)
-        counts["overlap"] += len(pairs)
-        for gold in spec.golds:
-            kinds.setdefault(gold.kind, Counter())["n"] += 1
-            if spec.reference is not None:
-                kinds[gold.kind]["with_reference"] += 1
-                counts["with_reference"] += 1
-        for gold, hit in pairs:
-            kinds[gold.kind]["found"] += 1
-            counts["exact"] += (gold.first, gold.last) == (hit.first, hit.last)
-            right = _right(spec, gold, hit)
-            if spec.reference is None:
-                continue
-            counts["right"] += right > 0
-            counts["right_by_rule"] += right == 2
-            kinds[gold.kind]["right"] += right > 0
-        counts["valued"] += sum(1 for g in spec.golds if g.values and spec.reference is not None)
-    result: dict[str, Any] = {
-        "texts": len(specs),
-        "golds": counts["golds"],
-        "misplaced_golds": counts["misplaced"],
-        "without_reference": sum(s.reference is None for s in specs),
-        "found": counts["found"],
-        "span_f1": _f1(counts["overlap"], counts["found"], counts["golds"]),
-        "span_precision": _share(counts["overlap"], counts["found"]),
-        "span_recall": _share(counts["overlap"], counts["golds"]),
-        "exact_f1": _f1(counts["exact"], counts["found"], counts["golds"]),
-        "negatives": counts["negatives"],
-        "negatives_clean": counts["negatives_clean"],
+    Args:
+        folder: the data.
+        beside: whether dateparser is measured too.
+    """
+    result: dict[str, Any] = {"machine": f"{platform.machine()}, Python {platform.python_version()}, one core"}
+    for language in LANGUAGES:
+        entry: dict[str, Any] = {}
+        for half, held_out in (("held_out", True), ("dev", False)):
+            specs = read_specs(folder, language, held_out=held_out)
+            entry[half] = score(specs, tagged(specs))
+            if beside and held_out:
+                entry["dateparser_held_out"] = score(specs, by_dateparser(specs, language))
+        result[f"recognizers_{language}"] = entry
+    english = result["recognizers_en"]
+    result["recognizers_en_negatives"] = {
+        "n": english["dev"]["negatives"] + english["held_out"]["negatives"],
+        "clean": english["dev"]["negatives_clean"] + english["held_out"]["negatives_clean"],
     }
-    if values:
-        result |= {
-            "value": _share(counts["right"], counts["with_reference"]),
-            "value_strict": _share(counts["right"] - counts["right_by_rule"], counts["with_reference"]),
-            "golds_with_reference": counts["with_reference"],
-            "golds_with_value": counts["valued"],
-            "value_of_golds_with_value": _share(counts["right"], counts["valued"]),
-            "by_kind": {
-                kind: {"n": c["n"], "found": _share(c["found"], c["n"]), "value": _share(c["right"], c["with_reference"])}
-                for kind, c in sorted(kinds.items())
-            },
-        }
+    result["locomo_category_2"] = score_category_2(folder)
+    result["locomo_turns_a_second"] = turns_a_second(folder)
     return result
 
 
-def _share(part: int, whole: int) -> float:
-    return round(part / whole, 4) if whole else 0.0
-
-
-def _f1(hits: int, found: int, golds: int) -> float:
-    return round(2 * hits / (found + golds), 4) if found + golds else 0.0
-
-
-def _pairs(golds: tuple[Gold, ...], found: list[Found]) -> list[tuple[Gold, Found]]:
-    """Pairs each gold with at most one span, longest overlap first."""
-    options = sorted(
-        (
-            (max(g.first, f.first) - min(g.last, f.last), i, j)
-            for i, g in enumerate(golds)
-            for j, f in enumerate(found)
-            if min(g.last, f.last) > max(g.first, f.first)
-        ),
+def print_table(result: dict[str, Any]) -> None:
+    """Prints the figures that matter."""
+    print(
+        f"{'half never looked at':22} {'texts':>6} {'golds':>6} {'span F1':>8} {'exact':>7} {'value':>7} {'strict':>7}"
     )
-    used_golds: set[int] = set()
-    used_found: set[int] = set()
-    pairs = []
-    for _, i, j in options:
-        if i not in used_golds and j not in used_found:
-            used_golds.add(i)
-            used_found.add(j)
-            pairs.append((golds[i], found[j]))
-    return pairs
+    for language in LANGUAGES:
+        for key, name in (("held_out", language), ("dateparser_held_out", f"  dateparser {language}")):
+            row = result[f"recognizers_{language}"].get(key)
+            if row is not None:
+                print(
+                    f"{name:22} {row['texts']:6} {row['golds']:6} {row['span_f1']:8.3f} {row['exact_f1']:7.3f} "
+                    f"{row['value']:7.3f} {row['value_strict']:7.3f}"
+                )
+    for kind, row in result["recognizers_en"]["held_out"]["by_kind"].items():
+        print(f"  en {kind:18} n {row['n']:4}  found {row['found']:.3f}  value {row['value']:.3f}")
+    negatives = result["recognizers_en_negatives"]
+    print(f"English texts without a time: {negatives['clean']} of {negatives['n']} stay empty")
+    print("LoCoMo category 2:", ", ".join(f"{k} {v}" for k, v in result["locomo_category_2"].items()))
+    print(f"LoCoMo turns a second: {result['locomo_turns_a_second']}")
 
 
-def _right(spec: Spec, gold: Gold, hit: Found) -> int:
-    """Returns 1 for a right value, 2 for one that is right by a rule of the module's docstring, 0 else."""
-    if hit.start is None:
-        return 0
-    best = 0
-    for value in gold.values:
-        try:
-            best = max(best, _same_value(spec, gold, value, hit) if best != 1 else 1, key=lambda b: (b > 0, -b))
-        except ValueError:
-            # The specs hold a few dates that do not exist.
-            continue
-    return best
+def main() -> None:
+    """Reads the command line, measures, prints and writes."""
+    parser = argparse.ArgumentParser(description="Measures the time layer.")
+    parser.add_argument("--data", type=Path, required=True, help="folder with temporal/ and locomo/")
+    parser.add_argument("--out", type=Path, default=Path("docs/results/time_layer.json"))
+    parser.add_argument("--no-dateparser", action="store_true", help="leave the comparison out")
+    arguments = parser.parse_args()
+    result = measure(arguments.data, beside=not arguments.no_dateparser)
+    print_table(result)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    print(json.dumps(result, sort_keys=True))
 
 
-def _same_value(spec: Spec, gold: Gold, value: dict[str, str], hit: Found) -> int:
-    assert hit.start is not None
-    if gold.type == "duration":
-        return int(hit.end is not None and abs((hit.end - hit.start).total_seconds() - float(value["value"])) < 0.001)
-    if gold.type == "date":
-        day = _moment(value["value"])
-        if hit.start == day and hit.end in (day + timedelta(days=1), None):
-            return 1
-        counted = _COUNTED.search(spec.text[gold.first : gold.last].lower())
-        return 2 if counted and hit.end is not None and _is_unit_of(day, hit.start, hit.end) else 0
-    if gold.type == "datetime":
-        return int(hit.start == _moment(value["value"]))
-    if gold.type == "time":
-        return int(hit.start.time() == _moment("2000-01-01 " + value["value"]).time())
-    if gold.type in ("daterange", "datetimerange", "timerange"):
-        return _same_range(spec, gold, value, hit)
-    return 0
-
-
-def _is_unit_of(day: datetime, start: datetime, end: datetime) -> bool:
-    """Says whether an interval is the month or the year that a day lies in."""
-    return start <= day < end and start.day == 1 and end in (_one_more(start, "M"), _one_more(start, "Y"))
-
-
-def _same_range(spec: Spec, gold: Gold, value: dict[str, str], hit: Found) -> int:
-    assert hit.start is not None
-    exact = 1
-    for side, ours in (("start", hit.start), ("end", hit.end)):
-        if side not in value:
-            continue
-        if ours is None:
-            return 0
-        if gold.type == "timerange":
-            said = _moment("2000-01-01 " + value[side]).time()
-            if said != ours.time() and (said.hour != 23 or said.second != 59 or ours.time().hour):
-                return 0
-            continue
-        said_at = _moment(value[side])
-        if (said_at.hour, said_at.minute, said_at.second) == (23, 59, 59):
-            # The specs' last second of a day is the end of that day.
-            said_at += timedelta(seconds=1)
-        if said_at == ours:
-            continue
-        if not _CONNECTED.search(spec.text[gold.first : gold.last].lower()):
-            return 0
-        if side == "start" and "end" in value:
-            return 0
-        if _one_more(said_at, _unit(gold.timex)) != ours:
-            return 0
-        exact = 2
-    return exact
-
-
-def _unit(timex: str) -> str:
-    counted = re.search(r"P[\dX.]+([YMWD])\)", timex)
-    return counted[1] if counted else "D"
-
-
-def _one_more(moment: datetime, unit: str) -> datetime:
-    if unit == "D":
-        return moment + timedelta(days=1)
-    if unit == "W":
-        return moment + timedelta(days=7)
-    months = 12 if unit == "Y" else 1
-    index = moment.year * 12 + moment.month - 1 + months
-    return moment.replace(year=index // 12, month=index % 12 + 1)
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-_MONTHS = "january february march april may june july august september october november december".split()
-_WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_MONTH = r"(?P<month>" + "|".join(m[:3] + r"[a-z]*" for m in _MONTHS) + r")"
-_GOLD_DAY = re.compile(rf"(?:(?P<d1>\d{{1,2}})[^\w\d]*\s*{_MONTH}|{_MONTH.replace('<month>', '<month2>')}\s*(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?)"
-                       r"(?:\W*(?P<year>\d{4}))?")  # fmt: skip
-_GOLD_MONTH = re.compile(rf"{_MONTH}\W*(?P<year>\d{{4}})")
-_GOLD_BEFORE = re.compile(
-    r"^(?:the |a )?(?:(?P<num>one|two|three|few) )?(?P<what>week|weekend|" + "|".join(_WEEKDAYS) + r")s? (?P<how>before|after|of) "
-)  # fmt: skip
-_GOLD_NTH = re.compile(r"^(?:the )?(?P<nth>first|second|third|last) (?P<what>week|weekend) of ")
-_SEASON = {"spring": 3, "summer": 6, "fall": 9, "autumn": 9, "winter": 12}
-
-
-def gold_interval(gold: str) -> tuple[datetime, datetime] | None:
-    """Reads a gold answer of LoCoMo that is a date, week, weekend, month or year; None for all others.
-
-    It is written apart from the tagger, so that the tagger is not measured with itself. "The week before" a day is the
-    week from Monday to Sunday before the one the day lies in.
-    """
-    text = gold.strip().strip(".").lower()
-    for wrong, right in (("janury", "january"), ("fridays", "friday"), ("weekday", "week")):
-        text = text.replace(wrong, right)
-    text = re.sub(r"^(?:approximately|last(?= week before)|on(?= a| the)|in(?= summer| winter)) ", "", text)
-    year = re.fullmatch(r"(?:in |since |around |the year )?(\d{4})(?: \(.*)?", text)
-    if year is not None:
-        return datetime(int(year[1]), 1, 1), datetime(int(year[1]) + 1, 1, 1)
-    day = _gold_day(text)
-    before = _GOLD_BEFORE.match(text)
-    if before is not None:
-        return _beside(day, before) if day is not None else None
-    month = _GOLD_MONTH.search(text)
-    nth = _GOLD_NTH.match(text)
-    if nth is not None and month is not None:
-        return _nth_week(_month_start(month), nth["nth"], nth["what"])
-    if re.search(r"summer|spring|fall|autumn|winter", text):
-        season = re.fullmatch(r"(?:the )?(\w+) (?:of )?(\d{4})", text)
-        if season is None or season[1] not in _SEASON:
-            return None
-        start = datetime(int(season[2]), _SEASON[season[1]], 1)
-        return start, _one_more(_one_more(_one_more(start, "M"), "M"), "M")
-    rest = re.sub(r"^(?:on|in|around|by|early|late|mid|the|before|after)\s+", "", text)
-    if day is not None and _GOLD_DAY.match(rest):
-        return day, day + timedelta(days=1)
-    if month is not None and _GOLD_MONTH.match(rest):
-        start = _month_start(month)
-        end = _one_more(start, "M")
-        if text.startswith("early"):
-            end = start + timedelta(days=10)
-        elif text.startswith("late"):
-            start += timedelta(days=20)
-        return start, end
-    return None
-
-
-def _gold_day(text: str) -> datetime | None:
-    found = _GOLD_DAY.search(text)
-    if found is None or found["year"] is None:
-        return None
-    month = [m[:3] for m in _MONTHS].index((found["month"] or found["month2"])[:3]) + 1
-    try:
-        return datetime(int(found["year"]), month, int(found["d1"] or found["d2"]))
-    except ValueError:
-        return None
-
-
-def _month_start(found: re.Match[str]) -> datetime:
-    return datetime(int(found["year"]), [m[:3] for m in _MONTHS].index(found["month"][:3]) + 1, 1)
-
-
-def _beside(day: datetime, found: re.Match[str]) -> tuple[datetime, datetime]:
-    monday = day - timedelta(days=day.weekday())
-    num = {"two": 2, "three": 3, "few": 3}.get(found["num"] or "", 1)
-    sign = {"before": -1, "after": 1, "of": 0}[found["how"]]
-    if found["what"] == "week":
-        if num > 1:
-            return day + timedelta(days=7 * num * sign), day + timedelta(days=7 * num * sign + 1)
-        return monday + timedelta(days=7 * sign), monday + timedelta(days=7 * sign + 7)
-    if found["what"] == "weekend":
-        saturday = monday + timedelta(days=5)
-        if sign > 0:
-            saturday += timedelta(days=7 * (num - (saturday > day)))
-        elif sign < 0:
-            saturday -= timedelta(days=7 * num)
-        return saturday, saturday + timedelta(days=2)
-    dow = _WEEKDAYS.index(found["what"])
-    if sign < 0:
-        at = day - timedelta(days=(day.weekday() - dow - 1) % 7 + 1 + 7 * (num - 1))
-    else:
-        at = day + timedelta(days=(dow - day.weekday() - sign) % 7 + sign)
-    return at, at + timedelta(days=1)
-
-
-def _nth_week(start: datetime, nth: str, what: str) -> tuple[datetime, datetime]:
-    """The weeks whose Thursday, and the weekends whose Saturday, lies in the month."""
-    key = 3 if what == "week" else 5
-    first = start + timedelta(days=(key - start.weekday()) % 7 - key)
-    if nth == "last":
-        last = _one_more(start, "M") - timedelta(days=1)
-        monday = last - timedelta(days=(last.weekday() - key) % 7 + key)
-    else:
-        monday = first + timedelta(days=7 * ("first", "second", "third").index(nth))
-    return (monday, monday + timedelta(days=7)) if what == "week" else (
-        monday + timedelta(days=5), monday + timedelta(days=7))  # fmt: skip
-
-
-def read_category_2(folder: Path) -> list[tuple[str, tuple[datetime, datetime], list[tuple[str, int]]]]:
-    """Returns (question, gold interval, evidence turns with their session's time) with the audited golds."""
-    samples = json.loads((folder / "locomo/locomo10.json").read_text(encoding="utf-8"))
-    audit = {
-        e["question_id"]: e
-        for e in json.loads((folder / "locomo/locomo_audit_errors.json").read_text(encoding="utf-8"))
-    }
-    rows = []
-    for k, sample in enumerate(samples):
-        turns = dict(locomo_turns(sample))
-        for i, qa in enumerate(sample["qa"]):
-            if qa["category"] != 2:
-                continue
-            fix = audit.get(f"locomo_{k}_qa{i}")
-            gold = str(fix["correct_answer"] if fix else qa.get("answer", ""))
-            ids = (fix.get("correct_evidence") if fix else None) or qa["evidence"]
-            interval = gold_interval(gold)
-            if interval is not None:
-                found = [t for one in ids for t in re.findall(r"D\d+:\d+", str(one))]
-                rows.append((qa["question"], interval, [turns[t] for t in found if t in turns]))
-    return rows
-
-
-def locomo_turns(sample: dict[str, Any]) -> list[tuple[str, tuple[str, int]]]:
-    """Returns (turn id, (text, session time)) of a sample."""
-    talk = sample["conversation"]
-    turns = []
-    for key, session in talk.items():
-        if re.fullmatch(r"session_\d+", key):
-            at = parse_stamps([talk[key + "_date_time"]], assumed_zone="UTC", date_order="")[0].time
-            assert at is not None
-            turns.extend((turn["dia_id"], (turn.get("text") or "", at)) for turn in session)
-    return turns
-
-
-def score_category_2(folder: Path) -> dict[str, Any]:
-    """Scores whether a value found in the evidence is the gold's date."""
-    counts: Counter[str] = Counter()
-    for _, gold, turns in read_category_2(folder):
-        found = [f for spans in tag([t for t, _ in turns], [a for _, a in turns]) for f in from_spans(spans)]
-        days = [datetime(*(EPOCH + timedelta(microseconds=a)).timetuple()[:3]) for _, a in turns]
-        text = [(f.start, f.end) for f in found]
-        with_date = text + [(d, d + timedelta(days=1)) for d in days]
-        counts["n"] += 1
-        counts["equal_text"] += gold in text
-        counts["equal"] += gold in with_date
-        counts["hit_text"] += any(_hits(v, gold) for v in text)
-        counts["hit"] += any(_hits(v, gold) for v in with_date)
-        counts["close_text"] += any(_is_close(v, gold) for v in text)
-        counts["close"] += any(_is_close(v, gold) for v in with_date)
-    n = counts["n"]
-    return {
-        "n": n,
-        "hit_text": _share(counts["hit_text"], n),
-        "hit_with_session_date": _share(counts["hit"], n),
-        "close_text": _share(counts["close_text"], n),
-        "close_with_session_date": _share(counts["close"], n),
-        "equal_text": _share(counts["equal_text"], n),
-        "equal": _share(counts["equal"], n),
-    }
-
-
-def _hits(value: tuple[datetime | None, datetime | None], gold: tuple[datetime, datetime]) -> bool:
-    """Equal to the gold, inside it, or over at least half of it; what is open on a side never counts."""
-    start, end = value
-    if start is None or end is None or start.year == 1 or end.year == 9999:
-        return False
-    if gold[0] <= start and end <= gold[1]:
-        return True
-    return min(end, gold[1]) - max(start, gold[0]) >= (gold[1] - gold[0]) / 2
-
-
-def _is_close(value: tuple[datetime | None, datetime | None], gold: tuple[datetime, datetime]) -> bool:
-    """A hit that, where it is longer than the gold, is at most twice as long."""
-    start, end = value
-    return _hits(value, gold) and start is not None and end is not None and end - start <= 2 * (gold[1] - gold[0])
+if __name__ == "__main__":
+    main()

@@ -4,10 +4,11 @@ Nothing that readers follow changes before the end. After a crash the next build
 spilled rows and from the complete files that are there; it redoes no finished shard, and ends in the same bytes.
 """
 
+import contextlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,10 @@ def build(
         StoreError: the store was made with other settings, is locked, damaged beyond what the inputs can make again, or
             cannot be written.
     """
+    if runner is None:
+        with contextlib.closing(make_runner(config)) as made:
+            return build(inputs, out, config, options, made)
     start = time.perf_counter()
-    runner = runner or make_runner(config)
     sources = find_sources(inputs)
     store = Store(out)
     report = BuildReport(runner=config.run.runner, num_workers=config.run.num_workers)
@@ -194,11 +197,12 @@ class _Reading:
         return [pieces for pieces in read if self._is_read(pieces)]
 
     def _task(self, piece: Piece) -> PieceTask:
-        source = piece.source
-        place = [source.name, str(source.path.absolute()), source.member or "", str(piece.first), str(piece.last)]
+        # A worker may have another working directory.
+        source = replace(piece.source, path=piece.source.path.absolute())
+        place = [source.name, str(source.path), source.member or "", str(piece.first), str(piece.last)]
         key = stable_hash(self._fingerprint, piece.format, self._options.memory_id or "", *place)
         self._count += 1
-        return PieceTask(self._count, piece, key, self._options.memory_id)
+        return PieceTask(self._count, replace(piece, source=source), key, self._options.memory_id)
 
     def _run(self, tasks: Sequence[PieceTask]) -> dict[str, PieceDone]:
         by_number = {t.shard: t for t in tasks}

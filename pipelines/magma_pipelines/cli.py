@@ -92,6 +92,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     query.add_argument("--results", metavar="FILE", type=Path, help="where results go: .jsonl or .parquet")
 
+    export = command(
+        "export",
+        "Writes the graphs as Parquet, PyG graphs, GraphML or CSV for Neo4j.",
+        "magma-gpu export memories --to parquet --out tables",
+    )
+    export.add_argument("store", metavar="DIR", type=Path)
+    export.add_argument(
+        "--to", metavar="FORMAT", required=True, help="parquet, hetero (PyTorch Geometric), graphml or neo4j-csv"
+    )
+    export.add_argument("--out", metavar="PATH", required=True, type=Path, help="a folder that does not exist yet")
+    export.add_argument("--memory", metavar="ID", help="one memory alone")
+    export.add_argument("--since", metavar="TIME", help="only what was said at or after this time")
+
+    explore = command(
+        "explore",
+        "Writes one HTML page that shows a memory's graph, and the path that questions took.",
+        'magma-gpu explore memories --memory ana --query "Why did Ana move?" --out ana.html',
+    )
+    explore.add_argument("store", metavar="DIR", type=Path)
+    explore.add_argument("--out", metavar="FILE.html", required=True, type=Path)
+    explore.add_argument("--memory", metavar="ID", help="may be left out where DIR holds one memory")
+    explore.add_argument("--query", metavar="QUESTION", action="append", default=[], help="may be given several times")
+    explore.add_argument("--policy", metavar="NAME", help="as for query; paper walks the graph hop by hop")
+    explore.add_argument("--k", metavar="N", type=int, help="how many events a question returns")
+    explore.add_argument("--as-of", metavar="TIME", help="questions use nothing that was said later")
+
     for name, help_ in (
         ("memories", "Lists the memories of a store: sessions, turns, dates."),
         ("status", "Says what is done, missing and failed, and what the last runs did."),
@@ -202,6 +228,23 @@ def _memories(args: argparse.Namespace) -> int:
     return 0
 
 
+def _export(args: argparse.Namespace) -> int:
+    from magma_gpu.export import export_store
+
+    report = export_store(args.store, args.to, args.out, memory_id=args.memory, since=args.since)
+    _finish(args, report.to_json(), show.exported(report.to_json()))
+    return 0
+
+
+def _explore(args: argparse.Namespace) -> int:
+    config = _config(args)
+    from magma_gpu.explore import explore
+
+    report = explore(args.store, args.out, memory_id=args.memory, questions=args.query, as_of=args.as_of, config=config)
+    _finish(args, report.to_json(), show.explored(report.to_json()))
+    return 0
+
+
 def _status(args: argparse.Namespace) -> int:
     from magma_pipelines.status import status
 
@@ -238,6 +281,8 @@ def _train(args: argparse.Namespace) -> int:
 _COMMANDS = {
     "build": _build,
     "query": _query,
+    "export": _export,
+    "explore": _explore,
     "memories": _memories,
     "status": _status,
     "verify": _verify,

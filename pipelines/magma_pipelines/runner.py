@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from magma_gpu.config import Config
-from magma_gpu.errors import ConfigError, MagmaError
+from magma_gpu.errors import MagmaError
 from magma_pipelines.tasks import Outcome, ShardFailed, Task
 from magma_pipelines.worker import Worker
 
@@ -33,13 +33,28 @@ class Runner(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Ends the workers, which otherwise wait for the next call."""
+        ...
+
 
 class LocalRunner:
     """`run.num_workers` 1: this process. More: that many processes, each with its share of the cores."""
 
+    def __init__(self) -> None:
+        self._pool: _Pool | None = None
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
+
     def run(self, root: str, config: Config, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
         if config.run.num_workers > 1:
-            yield from _Pool(root, config).run(tasks, then)
+            if self._pool is None or not self._pool.is_for(root, config):
+                self.close()
+                self._pool = _Pool(root, config)
+            yield from self._pool.run(tasks, then)
             return
         worker: Worker | None = None
         waiting = deque(tasks)
@@ -73,10 +88,12 @@ def make_runner(config: Config) -> Runner:
     """The runner that a config names.
 
     Raises:
-        ConfigError: Ray was asked for and this release cannot run on it.
+        MissingPackageError: Ray was asked for and is not installed.
     """
     if config.run.runner == "ray":
-        raise ConfigError("run.runner 'ray' is not part of this release yet; use --runner local.")
+        from magma_pipelines.ray_runner import RayRunner
+
+        return RayRunner()
     return LocalRunner()
 
 
@@ -129,10 +146,18 @@ class _Pool:
         self._root, self._config = root, config
         self._limit = config.run.num_workers
         self._threads = max(1, (os.cpu_count() or 1) // self._limit)
+        self._idle: list[_Process] = []
+
+    def is_for(self, root: str, config: Config) -> bool:
+        return (root, config) == (self._root, self._config)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().stop()
 
     def run(self, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
         waiting = deque(tasks)
-        idle: list[_Process] = []
+        idle = self._idle
         busy: list[_Process] = []
         attempts: Counter[tuple[str, int]] = Counter()
         try:
@@ -160,7 +185,7 @@ class _Pool:
                     enqueue(waiting, outcome, then(outcome))
                     yield outcome
         finally:
-            for process in [*idle, *busy]:
+            for process in busy:
                 process.stop()
 
     def _outcome(self, process: _Process, task: Task, attempt: int) -> Outcome:
@@ -179,9 +204,8 @@ def _serve(pipe: "Connection[Any, Any]", root: str, config: Config, threads: int
     """What a worker process does: one task after the other, until the driver has gone."""
     # Ctrl-C reaches every process of the terminal; the driver alone decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import torch
-
-    torch.set_num_threads(threads)
+    # Before torch is imported, which a worker that only reads never does.
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
     worker = Worker(root, config)
     while True:
         try:

@@ -109,6 +109,25 @@ def memories(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(cells, ("memory", "sessions", "turns", "first", "last"))
 
 
+def exported(document: Mapping[str, Any]) -> str:
+    """What an export holds and where to read on."""
+    nodes = ", ".join(f"{n} {name}" for name, n in document["nodes"].items())
+    edges = ", ".join(f"{n} {name}" for name, n in document["edges"].items())
+    return (
+        f"{document['memories']} memories in {document['files']} files ({document['bytes'] / 1e6:.1f} MB)\n"
+        f"nodes: {nodes}\nedges: {edges}\n{document['path']}/README.md says how to open them."
+    )
+
+
+def explored(document: Mapping[str, Any]) -> str:
+    """Where the page is and what it shows."""
+    return (
+        f"{document['file']} shows memory '{document['memory_id']}': {document['events']} events, "
+        f"{document['entities']} entities, {document['edges']} edges, {document['questions']} questions "
+        f"({document['bytes'] / 1e6:.1f} MB). Open it in a browser; it needs no network."
+    )
+
+
 def status(document: Mapping[str, Any]) -> str:
     """Stages as a table, then failures and the last run."""
     cells = [

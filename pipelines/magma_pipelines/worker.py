@@ -126,9 +126,10 @@ class Worker:
         They follow from the sound ones (numbers of turns, episodes, times), or else from the logs of this build alone.
         """
         ingest, stones = self.config.ingest, task.tombstones
-        made = reduce_shard(sound, {}, ingest, IngestCounts(), tombstones=stones)
-        if self._is_as_before(task, made):
-            return reduce_shard(made, joined, ingest, counts, tombstones=stones) if joined else made
+        if not {"events", "sessions"} & set(task.lost):
+            made = reduce_shard(sound, {}, ingest, IngestCounts(), tombstones=stones)
+            if self._is_as_before(task, made):
+                return reduce_shard(made, joined, ingest, counts, tombstones=stones) if joined else made
         made = reduce_shard({}, joined, ingest, counts, tombstones=stones)
         if self._is_as_before(task, made):
             return made

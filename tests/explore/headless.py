@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +27,15 @@ FLAGS = (
 )
 
 
+_LAUNCH = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(high[0], 3)
+os.dup2(high[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
 def find_chromium() -> str | None:
     """The browser of this machine, or None."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -39,9 +49,10 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="chromium-")
         to_read, self._to = os.pipe()
         self._from, from_write = os.pipe()
-        # Chromium reads commands on descriptor 3 and writes on 4.
-        shell = f'exec "$0" "$@" 3<&{to_read} 4>&{from_write}'
-        command = ["sh", "-c", shell, program, *FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
+        # Chromium reads commands on descriptor 3 and writes on 4; both numbers may be taken here.
+        ends = [str(to_read), str(from_write)]
+        flags = [*FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
+        command = [sys.executable, "-c", _LAUNCH, *ends, program, *flags]
         self._process = subprocess.Popen(
             command, pass_fds=(to_read, from_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -137,9 +148,7 @@ class Browser:
 
     def requests(self) -> list[str]:
         """Every address that the page asked for."""
-        return [
-            e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"
-        ]
+        return [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
 
     def __enter__(self) -> "Browser":
         return self

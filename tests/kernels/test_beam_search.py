@@ -174,7 +174,7 @@ def test_random_cases_reach_every_branch():
 
 
 def test_threads_change_nothing():
-    case = events_case(num_memories=3, num_events=120, num_queries=300, seed=3)
+    case = events_case(num_memories=3, num_events=120, num_queries=700, seed=3)
     want = defined(case)
     for num_threads in (1, 2, 5):
         assert_same(compiled(case, num_threads), want)
@@ -211,6 +211,8 @@ MISTAKES = {
         "anchor_ptr": torch.tensor([0, 2]),
     },
     "nan-score": {"anchor_score": torch.tensor([float("nan")])},
+    "infinite-score": {"anchor_score": torch.tensor([float("inf")])},
+    "negative-zero": {"structure_QR": torch.tensor([[1.0, 1.0, -0.0, 1.0]])},
     "negative-affinity": {"affinity": torch.tensor([1.0, -1.0, 1.0, 1.0, 1.0])},
     "small-memory": {"affinity": torch.ones(2), "affinity_ptr": torch.tensor([0, 2])},
     "base-outside": {"base_Q": torch.tensor([3]), "anchor_node": torch.tensor([4])},

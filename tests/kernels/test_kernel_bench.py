@@ -56,7 +56,7 @@ def test_implementations_take_turns(bench):
 
 def test_ratios_are_of_items_a_second(bench):
     def timing(name: str, items: int, seconds: float) -> object:
-        return bench.Timing("op", "case", name, items, "items", seconds, seconds, seconds, 1)
+        return bench.Timing("op", "case", name, items, "items", seconds, seconds, seconds, seconds, 1)
 
     timings = [timing("reference", 10, 1.0), timing("numba", 100, 0.5), timing("oracle", 1, 1.0)]
     assert bench.ratios(timings) == [

@@ -11,6 +11,7 @@ with a `_ptr` array of [Q + 1] offsets.
 
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -186,9 +187,15 @@ def check_weights(queries: BeamQueries) -> None:
     """Asserts that weights and scores are finite and without a sign bit (waits for the device)."""
     for name in ("affinity", "structure_QR", "anchor_score"):
         weight = getattr(queries, name)
-        # As integers, floats without a sign are in order, with infinity and NaN above all others.
-        bits = weight.view(torch.int32)
-        assert bool(((bits >= 0) & (bits < 0x7F800000)).all()), f"{name} must be finite and not negative"
+        # As unsigned integers, floats without a sign are in order; above them are infinity, NaN and all
+        # with one.
+        if weight.device.type == "cpu":
+            # NumPy has unsigned integers, and wakes no threads that then compete with those of the search.
+            highest = int(weight.contiguous().numpy().view(np.uint32).max(initial=0))
+        else:
+            bits = weight.view(torch.int32)
+            highest = int(torch.where(bits < 0, 0x7FFFFFFF, bits).max()) if bits.numel() else 0
+        assert highest < 0x7F800000, f"{name} must be finite and not negative"
 
 
 def relation_bits(queries: BeamQueries) -> int:

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 # above, and below them what breaks ties, counted downwards, so that the highest key is the best.
 
 # Below this many queries a thread costs more than it saves.
-_MIN_PER_THREAD = 32
+_MIN_PER_THREAD = 128
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
@@ -310,7 +310,7 @@ def beam_search(
     )
     arguments = (
         # Queries of one memory one after the other: its edges are then in the cache.
-        torch.argsort(queries.base_Q, stable=True).numpy(),
+        np.argsort(queries.base_Q.numpy(), kind="stable"),
         *(tensor.detach().contiguous().numpy() for tensor in inputs),
         params.max_depth,
         params.beam_width,

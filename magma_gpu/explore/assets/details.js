@@ -25,7 +25,8 @@ const edgeBadge = (type, text = type) => make('span', { class: 'badge edge', tex
 function marked(element, text) {
   const lower = text.toLowerCase();
   const first = state.terms.map((t) => lower.indexOf(t)).filter((i) => i >= 0).sort((a, b) => a - b)[0] ?? 0;
-  const start = Math.max(0, first - 60);
+  // From the start of a word.
+  const start = first > 60 ? text.lastIndexOf(' ', first - 40) + 1 : 0;
   const part = (start ? '…' : '') + cut(text.slice(start), 320);
   const low = part.toLowerCase();
   let done = 0;
@@ -73,6 +74,15 @@ function listed(title, type, list) {
   ];
 }
 
+/** Days as people write them; the end is exclusive, and the ends of the calendar stand for no end. */
+function interval(start, end) {
+  const [open, unending] = [start < -62e9, end > 253e9];
+  const last = day(Math.max(start, end - 1));
+  if (open) return unending ? 'any time' : `until ${last}`;
+  if (unending) return `from ${day(start)}`;
+  return day(start) === last ? last : `${day(start)} to ${last}`;
+}
+
 function eventDetails(n) {
   const e = data.events;
   const parts = [
@@ -86,8 +96,7 @@ function eventDetails(n) {
   if (about.length) {
     parts.push(heading('Times it speaks of'));
     for (const [, words, start, end] of about) {
-      const last = day(Math.max(start, end - 1));
-      parts.push(make('p', { text: `“${words}”: ${day(start) === last ? last : `${day(start)} to ${last}`}` }));
+      parts.push(make('p', { text: `“${words}”: ${interval(start, end)}` }));
     }
   }
   const names = {

@@ -5,15 +5,29 @@ const stage = byId('graph');
 const tip = byId('tip');
 let view = { left: -Infinity, right: Infinity, top: -Infinity, bottom: Infinity };
 let lit = null;
+// While the picture moves, a part of many edges is drawn, so that it moves smoothly without a graphics card too.
+const MOST_MOVING = 4000;
+let moving = false;
+let resting = 0;
 let focus = -1;
 // Entities, those of most mentions first: where labels meet, theirs stay.
 const labelled = nodes.map((node) => node.id).filter(isEntity).sort((a, b) => near[b].length - near[a].length || a - b);
 
-const inRange = (n) => {
-  if (!state.range || !isEvent(n)) return true;
-  const said = data.events.time[n];
-  return said !== null && said >= state.range[0] && said <= state.range[1];
-};
+// Nodes of the chosen time: its events, and what these are joined to. Null when all time is chosen.
+let timely = null;
+let timelyFor = null;
+function followRange() {
+  if (timelyFor === state.range) return;
+  timelyFor = state.range;
+  timely = null;
+  if (!state.range) return;
+  timely = new Uint8Array(nodes.length);
+  data.events.time.forEach((said, n) => {
+    timely[n] = said !== null && said >= state.range[0] && said <= state.range[1] ? 1 : 0;
+  });
+  for (let n = numEvents; n < nodes.length; n++) timely[n] = near[n].some((edge) => timely[edge.node]) ? 1 : 0;
+}
+const inRange = (n) => !timely || timely[n] === 1;
 
 /** The nodes that stand out now, or null when all do. */
 function litNodes() {
@@ -38,6 +52,7 @@ const graph = new ForceGraph(stage)
     ctx.fill();
   })
   .linkPointerAreaPaint(() => {})
+  .linkVisibility((link) => !moving || link.kept || Boolean(link.step) || touches(link))
   .linkColor(linkColor)
   .linkWidth((link) => (link.step ? (link.told ? 2.6 : 1.3) : touches(link) ? 1.6 : 0.8))
   .linkCurvature((link) => (link.step ? 0.18 : 0))
@@ -51,6 +66,11 @@ const graph = new ForceGraph(stage)
   .d3Force('charge', null)
   .d3Force('center', null)
   .d3Force('link', null)
+  .onZoom(() => {
+    moving = true;
+    clearTimeout(resting);
+    resting = setTimeout(() => { moving = false; changed(); }, 180);
+  })
   .onRenderFramePre(paintUnder)
   .onRenderFramePost(paintOver)
   .onNodeHover((node) => {
@@ -68,7 +88,7 @@ function linkColor(link) {
   if (link.step) return faint(colors[link.type], link.told ? 1 : 0.55);
   const both = inRange(link.source.id) && inRange(link.target.id);
   if (touches(link) && both) return faint(colors[link.type], 0.9);
-  let alpha = baseAlpha[link.type] * (both ? 1 : 0.1);
+  let alpha = baseAlpha[link.type] * (link.share ?? 1) * (both ? 1 : 0.1);
   if (lit && !(lit.has(link.source.id) && lit.has(link.target.id) && state.question < 0)) alpha *= state.question < 0 ? 0.25 : 0.15;
   return faint(colors[link.type], alpha);
 }
@@ -221,8 +241,11 @@ function setLinks() {
     baseAlpha[type] = Math.max(0.045, Math.min(0.5, 0.5 * (600 / Math.max(1, linksOf[type].length)) ** 0.65));
     links.push(...linksOf[type]);
   }
-  // A few that say much may be strong.
+  const every = Math.ceil(links.length / MOST_MOVING);
+  links.forEach((link, i) => { link.kept = i % every === 0; });
+  // Few that say much may be strong, and neighbours in time do not tangle.
   baseAlpha.causal = 0.9;
+  baseAlpha.temporal = 0.5;
   if (state.question >= 0) {
     for (const { from, to, type, hop, told } of walks[state.question].steps) {
       if (hop <= state.hop) links.push({ source: nodes[from], target: nodes[to], type, step: hop, told });
@@ -234,6 +257,7 @@ function setLinks() {
 let drawn = '';
 followers.push(() => {
   focus = state.hovered >= 0 ? state.hovered : state.selected;
+  followRange();
   lit = litNodes();
   const wanted = JSON.stringify([state.types, state.question, state.hop]);
   if (wanted !== drawn) {

@@ -137,7 +137,7 @@ queueMicrotask(() => {
   }
   if (wish.has('node') && nodes[Number(wish.get('node'))]) {
     const n = Number(wish.get('node'));
-    select(n);
+    select(n, false);
     show([n, ...near[n].map((e) => e.node)], 0);
   }
   if (tabs[wish.get('tab')]) openTab(wish.get('tab'));

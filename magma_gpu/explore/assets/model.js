@@ -27,6 +27,11 @@ for (const type of data.edge_types) {
   });
 }
 for (let n = firstEntity; n < nodes.length; n++) nodes[n].size = 3 + Math.min(6, Math.sqrt(near[n].length));
+// Edges of what is mentioned everywhere would cover all others: they are drawn fainter.
+for (const link of linksOf.entity) {
+  const joined = near[link.target].length;
+  link.share = joined > 100 ? 0.25 : joined > 20 ? 0.5 : 1;
+}
 
 const aboutOf = new Map();
 for (const entry of data.about) {

@@ -1,0 +1,109 @@
+"""Work done in parts, each an atomically written file that says what it was made from; a run goes on where it ended.
+
+A part of another fingerprint is made anew. What a part holds is JSON rows; rows of language models are also found
+again by the hash of their prompt, whatever the fingerprint, so that nothing is paid for twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from magma_gpu.store import Store, stable_hash
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+def code_hash(*roots: Path) -> str:
+    """A hash of source files and weights, so that another version of the code makes its results anew."""
+    parts: list[str] = []
+    for root in roots:
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".safetensors") and p.is_file()):
+            parts += [str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest()]
+    return stable_hash(*parts)
+
+
+def file_hash(path: Path) -> str:
+    """sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Steps:
+    """The step files below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._store = Store(root)
+
+    def read(self, name: str, fingerprint: str) -> list[Row] | None:
+        """The rows of a file; None where there is none, or one of another fingerprint."""
+        data = self._store.read_bytes(name)
+        if data is None:
+            return None
+        try:
+            head, *rows = [json.loads(line) for line in data.decode("utf-8").splitlines()]
+            complete = head["fingerprint"] == fingerprint and head["rows"] == len(rows)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return rows if complete else None
+
+    def write(self, name: str, fingerprint: str, rows: Sequence[Row]) -> None:
+        """Writes rows whole or not at all.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        head = {"fingerprint": fingerprint, "rows": len(rows)}
+        lines = [json.dumps(row, ensure_ascii=True) for row in (head, *rows)]
+        self._store.write_bytes(name, ("\n".join(lines) + "\n").encode())
+
+    def write_text(self, name: str, text: str) -> None:
+        """Writes a file whole or not at all.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        self._store.write_bytes(name, text.encode())
+
+    def single(self, name: str, fingerprint: str, make: Callable[[], list[Row]]) -> list[Row]:
+        """The rows of a file, made if they are not there."""
+        rows = self.read(name, fingerprint)
+        if rows is None:
+            rows = make()
+            self.write(name, fingerprint, rows)
+        return rows
+
+    def parts(
+        self, folder: str, fingerprint: str, items: Sequence[T], size: int, make: Callable[[Sequence[T]], list[Row]]
+    ) -> list[Row]:
+        """The rows of all items, one an item; of the parts that are not there, made now.
+
+        Args:
+            size: items of a part; it is part of the fingerprint.
+        """
+        made: list[Row] = []
+        whole = stable_hash(fingerprint, str(size), str(len(items)))
+        for number, first in enumerate(range(0, len(items), size)):
+            part = items[first : first + size]
+
+            def make_part(part: Sequence[T] = part) -> list[Row]:
+                rows = make(part)
+                assert len(rows) == len(part)
+                return rows
+
+            made += self.single(f"{folder}/part-{number:05d}.jsonl", whole, make_part)
+        return made
+
+    def earlier(self, pattern: str) -> Iterator[Row]:
+        """All rows below folders that match, of any fingerprint; damaged lines are left out."""
+        for path in sorted(self.root.glob(f"{pattern}/part-*.jsonl")):
+            for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(row, dict):
+                    yield row

@@ -1,0 +1,84 @@
+"""Large files in pieces: the rows are those of one reader that read the whole file."""
+
+import json
+import random
+from pathlib import Path
+
+import crash_stores as stores
+import pytest
+
+from magma_gpu.pieces import Piece, split_source
+from magma_gpu.readers import find_sources
+
+
+def _log(path: Path, num_lines: int, *, end: str = "\n", mark: str = "") -> None:
+    """Everything that a reader counts: equal turns without ids, places, lines, blank and broken lines."""
+    rng = random.Random(3)
+    lines = []
+    for i in range(num_lines):
+        row: dict[str, object] = {
+            "user_id": f"u{rng.randrange(4)}",
+            "text": rng.choice(["ok", "yes", "see you on Monday", "h\u00e9llo"]),
+        }
+        if rng.random() < 0.5:
+            row["session_id"] = f"s{rng.randrange(2)}"
+        if rng.random() < 0.3:
+            row["id"] = f"m{i}"
+        if rng.random() < 0.4:
+            row["time"] = f"2024-0{rng.randrange(1, 9)}-1{rng.randrange(9)}T10:00:00Z"
+        if rng.random() < 0.1:
+            row["seq"] = rng.randrange(50)
+        if rng.random() < 0.05:
+            row["text"] = ""
+        kind = rng.random()
+        line = json.dumps(row, ensure_ascii=rng.random() < 0.5)
+        lines.append("broken" if kind < 0.03 else "" if kind < 0.05 else "\ufeff" + line if kind < 0.07 else line)
+    path.write_text(mark + "\n".join(lines) + end, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("end", "mark", "workers"), [("\n", "", 2), ("", "\ufeff", 1)], ids=["plain", "marked, no last line end"]
+)
+def test_pieces_make_the_rows_of_the_whole(tmp_path: Path, end: str, mark: str, workers: int) -> None:
+    log = tmp_path / "log.jsonl"
+    _log(log, 400, end=end, mark=mark)
+    whole = stores.make([log], tmp_path / "whole", until="ingest")
+    settings = stores.config(run={"num_workers": workers})
+    pieces = stores.make([log], tmp_path / "pieces", settings, until="ingest", piece_bytes=1500)
+    assert whole.stage("read").shards == 1
+    assert pieces.stage("read").shards > 15
+    assert pieces.to_json()["turns"] == whole.to_json()["turns"]
+    assert pieces.ingest.by_reason == whole.ingest.by_reason
+    assert pieces.ingest.balanced()
+    assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")
+
+
+def test_pieces_begin_and_end_between_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    _log(log, 100)
+    data = log.read_bytes()
+    for size in (60, 100, 333, 5000):
+        pieces = split_source(find_sources([str(log)])[0], "jsonl", size)
+        parts = [data[p.first : p.last] for p in pieces]
+        assert b"".join(parts) == data
+        assert all(part.endswith(b"\n") for part in parts)
+
+
+def test_one_endless_line_and_other_encodings_are_one_piece(tmp_path: Path) -> None:
+    line, wide = tmp_path / "line.jsonl", tmp_path / "wide.jsonl"
+    line.write_text(json.dumps({"text": "x" * 5000}))
+    wide.write_text('{"text": "a"}\n' * 500, encoding="utf-16")
+    for path in (line, wide):
+        source = find_sources([str(path)])[0]
+        assert split_source(source, "jsonl", 100) == [Piece(source, "jsonl")]
+
+
+def test_lines_of_conversations_are_read_whole(tmp_path: Path) -> None:
+    """Conversations without an id are named by their number in the file, which no piece knows."""
+    log = tmp_path / "log.jsonl"
+    rows: list[dict[str, object]] = [{"text": f"turn {i}", "session_id": "s"} for i in range(100)]
+    rows[40:40] = [{"messages": [{"role": "user", "content": f"talk {i}"}]} for i in range(10)]
+    log.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    stores.make([log], tmp_path / "whole", until="ingest", format="jsonl")
+    stores.make([log], tmp_path / "pieces", until="ingest", format="jsonl", piece_bytes=500)
+    assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")
