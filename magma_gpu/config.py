@@ -129,7 +129,7 @@ class SearchConfig:
     # Tokens of context for the answering model.
     context_tokens: int = 2000
     # Reciprocal rank fusion: its constant, and the weight of each ranking (0 switches one off). These weights and the
-    # shares below were chosen on our own conversations and LongMemEval; the paper gives keywords 2 to 5 times the weight.
+    # shares below were chosen on our own conversations and LongMemEval; the paper's range for keywords is 2 to 5.
     rrf_k: float = 60.0
     weight_dense: float = 1.0
     weight_dense_window: float = 1.0

@@ -8,7 +8,7 @@ across sources the larger count holds.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,7 +259,7 @@ def reduce_shard(
         _number_memory(memory_id, by_memory.get(memory_id, []), kept_sessions, config, out)
     made = {name: pa.Table.from_pylist(rows, schema=TABLES[name]) for name, rows in out.items()}
     made["times"] = _times(made["events"], stored)
-    made["rejected"] = _rejected([*_tables_of("rejected", stored), *spilled.get("rejected", [])], gone)
+    made["rejected"] = distinct_rejected([*_tables_of("rejected", stored), *spilled.get("rejected", [])], gone.memories)
     made["queries"] = _queries([*_tables_of("queries", stored), *spilled.get("queries", [])], gone)
     return made
 
@@ -603,14 +603,12 @@ def _timed_ids(events: pa.Table) -> list[tuple[str, str, int | None]]:
 _TIMES_MICROS = pa.schema([f if f.type != TIME else pa.field(f.name, I64, f.nullable) for f in TABLES["times"]])
 
 
-def _rejected(tables: Sequence[pa.Table], gone: _Forgotten) -> pa.Table:
-    """Every row once, sorted; nulls first."""
+def distinct_rejected(tables: Sequence[pa.Table], without: Collection[str] = ()) -> pa.Table:
+    """Rows of `rejected`, each once, sorted, nulls first, and without those of some memories."""
     rows = {tuple(row.values()) for table in tables for row in table.cast(TABLES["rejected"]).to_pylist()}
     names = TABLES["rejected"].names
     at = names.index("memory_id")
-    ordered = sorted(
-        (r for r in rows if r[at] not in gone.memories), key=lambda r: tuple((v is not None, v) for v in r)
-    )
+    ordered = sorted((r for r in rows if r[at] not in without), key=lambda r: tuple((v is not None, v) for v in r))
     return pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in ordered], schema=TABLES["rejected"])
 
 

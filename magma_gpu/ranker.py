@@ -97,11 +97,11 @@ def fit(
     columns: Sequence[int],
     *,
     seeds: Sequence[int] = (0, 1, 2),
-    epochs: int = 12,
+    epochs: int = 10,
     batch: int = 64,
     rate: float = 3e-3,
     decay: float = 1e-3,
-    dropout: float = 0.2,
+    dropout: float = 0.3,
 ) -> Ranker:
     """Fits a ranker; the same data and seeds give the same weights on the same machine.
 

@@ -230,14 +230,24 @@ class ExtractStage:
         self.config = config.extract
         self.extractor = make_extractor(config.extract)
 
-    def run(self, tables: dict[str, pa.Table], previous: dict[str, pa.Table]) -> StageResult:  # noqa: ARG002
+    def run(self, tables: dict[str, pa.Table], previous: dict[str, pa.Table]) -> StageResult:
         from magma_gpu.extract import extract_shard
 
-        extracts = extract_shard(tables["events"], self.extractor, self.config)
+        known = previous.get("extracts")
+        extracts = extract_shard(tables["events"], self.extractor, self.config, known)
         status = extracts["status"].to_pylist()
-        return StageResult(
-            {"extracts": extracts}, {f"windows_{s}": status.count(s) for s in ("ok", "repaired", "failed")}
-        )
+        counts = {f"windows_{s}": status.count(s) for s in ("ok", "repaired", "failed")}
+        return StageResult({"extracts": extracts}, counts | {"windows_reused": _num_reused(extracts, known)})
+
+
+def _num_reused(extracts: pa.Table, known: pa.Table | None) -> int:
+    """How many windows an earlier table answered already."""
+    if known is None:
+        return 0
+    columns = ("window_id", "prompt_hash", "status")
+    old, new = (list(zip(*(t[c].to_pylist() for c in columns), strict=True)) for t in (known, extracts))
+    answered = {row for row in old if row[2] != "failed"}
+    return sum(row in answered for row in new)
 
 
 class ResolveStage:

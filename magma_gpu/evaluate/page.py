@@ -159,7 +159,7 @@ def _answers(report: Mapping[str, Any]) -> str:
     names = answer_names(report)
     if not names:
         return ""
-    parts = [f"<h2>Answers by {_e(report['answers']['engine'])}</h2>"]
+    parts = [f"<h2>Answers by {_e(', '.join(report['answers'].values()))}</h2>"]
     for which in _golds(report):
         rows = []
         tables = {n: s["metrics"][which] for n, s in report["systems"].items()}

@@ -30,7 +30,7 @@ class Measured:
 
     Attributes:
         answers: of each question, None where it failed; empty where none were wanted.
-        judged: verdicts by mode (lenient, strict), 1, 0 or None each.
+        judged: by gold and mode (lenient, strict) the verdicts: 1, 0 or None.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Measured:
     build_s: float | None
     answers: Sequence[str | None] = ()
     answer_tokens: Sequence[int] = ()
-    judged: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    judged: Mapping[str, Mapping[str, Sequence[float | None]]] = field(default_factory=dict)
 
 
 def golds_of(golds: Sequence[Gold]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def question_rows(measured: Measured, golds: Sequence[Gold], benchmark: str, whi
     if measured.answers:
         said = answer_rows(measured.answers, golds, which, benchmark)
         rows = [
-            row | words | {f"judge_{mode}": verdicts[i] for mode, verdicts in measured.judged.items()}
+            row | words | {f"judge_{mode}": verdicts[i] for mode, verdicts in measured.judged.get(which, {}).items()}
             for i, (row, words) in enumerate(zip(rows, said, strict=True))
         ]
     return rows
@@ -92,7 +92,7 @@ def make_report(
             "resamples": resamples,
             "seed": seed,
             "low, high": "percentile bootstrap over questions",
-            "low_clustered, high_clustered": "percentile bootstrap over conversations; null for fewer than two",
+            "low_clustered, high_clustered": "percentile bootstrap over conversations; null for fewer than five",
         },
         "systems": {
             s.name: {
@@ -145,7 +145,7 @@ def _ablations(
         for a in ABLATIONS
         if name.endswith(f"-{a}") and name.removesuffix(f"-{a}") in rows
     ]
-    made = []
+    made: list[dict[str, Any]] = []
     for base, name in pairs:
         first, second = (matrix([[row[m] for m in _ABLATED] for row in rows[s]]) for s in (base, name))
         found = compare(first, second, [g.memory_id for g in golds], resamples=resamples, seed=seed)

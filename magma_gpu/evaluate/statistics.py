@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 FloatQM = npt.NDArray[np.float64]
 LEVEL = 0.95
+MIN_CLUSTERS = 5
 # All sign patterns are tried up to this many clusters, else this many random ones.
 _EXACT_CLUSTERS = 12
 
@@ -25,7 +26,8 @@ class Estimate:
         value: None where no question has the metric.
         n: questions that have it.
         low, high: 95 % percentile bootstrap over questions.
-        low_clustered, high_clustered: the same over whole conversations; None where there are fewer than two.
+        low_clustered, high_clustered: the same over whole conversations; None where fewer than MIN_CLUSTERS have it,
+            because so few resample into too narrow an interval.
     """
 
     value: float | None
@@ -79,8 +81,7 @@ def estimate(x_QM: FloatQM, clusters: Sequence[str], *, resamples: int, seed: in
     np.add.at(clustered, place, value)
     np.add.at(counts, place, known)
     low_c, high_c = _interval(rng, clustered, counts, resamples)
-    # A metric that one conversation alone has says nothing about others.
-    several = (counts > 0).sum(axis=0) > 1
+    several = (counts > 0).sum(axis=0) >= MIN_CLUSTERS
     return [
         Estimate(float(mean[m]), int(n[m]), float(low[m]), float(high[m]), *_pair(low_c[m], high_c[m], several[m]))
         if n[m]

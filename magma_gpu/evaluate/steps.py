@@ -16,11 +16,19 @@ T = TypeVar("T")
 Row = dict[str, Any]
 
 
+# What only looks at results; a change of it makes nothing anew.
+_LOOKS_ON = frozenset("charts comparison equal judge metrics page report scores statistics".split())
+_APART = frozenset(("explore", "export", "training"))
+
+
 def code_hash(*roots: Path) -> str:
     """A hash of source files and weights, so that another version of the code makes its results anew."""
     parts: list[str] = []
     for root in roots:
         for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".safetensors") and p.is_file()):
+            folder = path.parent.name
+            if folder in _APART or (folder == "evaluate" and path.stem in _LOOKS_ON):
+                continue
             parts += [str(path.relative_to(root)), hashlib.sha256(path.read_bytes()).hexdigest()]
     return stable_hash(*parts)
 
@@ -77,24 +85,31 @@ class Steps:
         return rows
 
     def parts(
-        self, folder: str, fingerprint: str, items: Sequence[T], size: int, make: Callable[[Sequence[T]], list[Row]]
+        self,
+        folder: str,
+        fingerprint: str,
+        items: Sequence[T],
+        size: int,
+        make: Callable[[Sequence[T]], list[Row]],
+        is_done: Callable[[Row], bool] = lambda row: True,
     ) -> list[Row]:
         """The rows of all items, one an item; of the parts that are not there, made now.
 
         Args:
             size: items of a part; it is part of the fingerprint.
+            is_done: a part that holds a row which is not is made again.
         """
         made: list[Row] = []
         whole = stable_hash(fingerprint, str(size), str(len(items)))
         for number, first in enumerate(range(0, len(items), size)):
             part = items[first : first + size]
-
-            def make_part(part: Sequence[T] = part) -> list[Row]:
+            name = f"{folder}/part-{number:05d}.jsonl"
+            rows = self.read(name, whole)
+            if rows is None or not all(map(is_done, rows)):
                 rows = make(part)
                 assert len(rows) == len(part)
-                return rows
-
-            made += self.single(f"{folder}/part-{number:05d}.jsonl", whole, make_part)
+                self.write(name, whole, rows)
+            made += rows
         return made
 
     def earlier(self, pattern: str) -> Iterator[Row]:

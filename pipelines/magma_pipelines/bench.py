@@ -5,6 +5,7 @@ Files below the run's folder: `store-*`, `gold.jsonl`, `systems/<name>/` with pa
 arguments reads what is there and ends in the same report. Timings are of the run that did the work.
 """
 
+import dataclasses
 import json
 import os
 import platform
@@ -21,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 import magma_gpu
+from magma_gpu.answer import Engine, Task, make_tasks
+from magma_gpu.chat_client import ChatConfig
 from magma_gpu.config import BUILD_SECTIONS, Config
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.evaluate.data import sample_ids, write_first
@@ -29,7 +32,7 @@ from magma_gpu.evaluate.page import page
 from magma_gpu.evaluate.report import Measured, golds_of, make_report, markdown, question_rows, shown_turns
 from magma_gpu.evaluate.scores import Ranking
 from magma_gpu.evaluate.steps import Row, Steps, code_hash, file_hash
-from magma_gpu.evaluate.systems import DEPTH, Returned, StoreSystem, System, default_systems, make_system
+from magma_gpu.evaluate.systems import DEPTH, Returned, StoreSystem, System, default_systems, encoded, make_system
 from magma_gpu.memory import Memory
 from magma_gpu.store import Store, shard_of, stable_hash
 from magma_gpu.types import Question
@@ -50,6 +53,7 @@ class BenchOptions:
         limit: the first so many questions and what they need; None for all.
         audit: corrections of the gold, LoCoMo alone.
         ignore_time: ask without the questions' own time, so that later turns count too.
+        engine: who answers; None for retrieval alone. judge: who judges the answers.
     """
 
     benchmark: str
@@ -59,6 +63,8 @@ class BenchOptions:
     limit: int | None = None
     audit: Path | None = None
     ignore_time: bool = False
+    engine: Engine | None = None
+    judge: ChatConfig | None = None
     resamples: int = 2000
     seed: int = 0
     quiet: bool = False
@@ -253,31 +259,48 @@ class Run:
         ]
 
     def _context_tokens(self, kept: Sequence[tuple[Question, Returned, Sequence[str]]]) -> list[int]:
-        from magma_gpu.evaluate.contexts import write_contexts
-
         ranked = [i for i, (_, found, _) in enumerate(kept) if found.ranked]
-        search = self.config.search
+        # Everything at once is counted and not written.
         made = [sum(self.turns[q.memory_id].tokens[t] for t in turns) for q, _, turns in kept]
-        texts = write_contexts(
-            self.memory,
-            [kept[i][0] for i in ranked],
-            [kept[i][2][: search.k] for i in ranked],
-            search.context_tokens,
-            self.vectors,
-        )
-        for i, (_, tokens, _) in zip(ranked, texts, strict=True):
-            made[i] = tokens
+        tasks = self.tasks([kept[i][0] for i in ranked], [kept[i][2] for i in ranked], ranked=True)
+        for i, task in zip(ranked, tasks, strict=True):
+            made[i] = task.context_tokens
         return made
+
+    def tasks(self, questions: Sequence[Question], turns: Sequence[Sequence[str]], *, ranked: bool) -> list[Task]:
+        """What an answering model gets: the best turns within the budget, or everything where nothing is ranked."""
+        if not questions:
+            return []
+        search = self.config.search
+        return make_tasks(
+            self.memory,
+            questions,
+            [t[: search.k] for t in turns] if ranked else turns,
+            search.context_tokens if ranked else None,
+            encoded(self.memory, [q.question for q in questions], self.vectors),
+            ranked=ranked,
+        )
 
     def measured(self, name: str) -> Measured:
         """Everything of one system."""
+        from magma_pipelines.bench_answers import answer_all, is_answered, judge_all
+
         rankings, took = self.rankings(name)
-        return Measured(
+        measured = Measured(
             name=name,
             rankings=rankings,
             latency_ms=took["latency_ms"],
             questions_per_s=took["questions_per_s"],
             build_s=took["build_s"],
+        )
+        if self.options.engine is None or not is_answered(name, self.options.systems):
+            return measured
+        answers = answer_all(self, name, rankings, self.options.engine)
+        return dataclasses.replace(
+            measured,
+            answers=[a["answer"] for a in answers],
+            answer_tokens=[a["output_tokens"] for a in answers if a["output_tokens"] is not None],
+            judged={} if self.options.judge is None else judge_all(self, name, answers, self.options.judge),
         )
 
     def facts(self) -> Row:
@@ -301,7 +324,8 @@ class Run:
             },
             "version": magma_gpu.__version__,
             "build": self.built,
-            "answers": None,
+            "answers": None if options.engine is None else dict(options.engine.identity),
+            "judge": None if options.judge is None else options.judge.model,
         }
 
     def _latency(self, system: System, seconds: dict[str, float]) -> Row:

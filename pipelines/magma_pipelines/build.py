@@ -7,7 +7,7 @@ spilled rows and from the complete files that are there; it redoes no finished s
 import contextlib
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,23 @@ def build(
     return report
 
 
+def dry_run(inputs: Sequence[str], out: str | Path, config: Config, options: BuildOptions) -> dict[str, Any]:
+    """Estimates a build; builds nothing, and leaves the estimate at `out` for the ledger of the build itself.
+
+    Raises:
+        InputError: an input is missing, or none can be read.
+    """
+    from magma_pipelines.estimate import estimate_build, save_estimate
+
+    sources = find_sources(inputs)
+    report = BuildReport()
+    _check_formats(sources, options, report)
+    known = [(s, report.formats[s.name]) for s in sources if s.name in report.formats]
+    document = estimate_build(known, Path(out), config, options.until, options.memory_id)
+    save_estimate(Store(out), document)
+    return document
+
+
 def wanted_manifest(config: Config) -> Manifest:
     """The manifest of an empty store of this config."""
     from magma_gpu.stages import stage_fingerprints, stage_models
@@ -112,9 +129,15 @@ def finish(
     runner: Runner,
     report: BuildReport,
     others: Sequence[tuple[Store, Manifest]] = (),
+    redo: Collection[tuple[str, int]] = (),
 ) -> Manifest:
-    """Runs the reduces and every stage that a shard lacks, then commits."""
-    plan = Plan(store, base.manifest, options.until, report, reduces, others)
+    """Runs the reduces and every stage that a shard lacks, then commits.
+
+    Args:
+        others: stores whose vectors and extracts may be taken over.
+        redo: (stage, shard) to be made again although they are there.
+    """
+    plan = Plan(store, base.manifest, options.until, report, reduces, others, redo)
     tasks = plan.first_tasks()
     with progress("build", plan.num_steps(), quiet=options.quiet, unit="shard") as shown:
         for outcome in runner.run(str(store.root), config, tasks, plan.then):

@@ -17,7 +17,8 @@ from magma_gpu import __version__
 from magma_gpu.config import Config, load_config
 from magma_gpu.errors import InputError, MagmaError
 from magma_gpu.schema import STAGES
-from magma_pipelines import show
+from magma_pipelines import show, store_commands
+from magma_pipelines.bench_cli import add_answer, add_bench, run_answer, run_bench
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
         "--until", metavar="STAGE", default="resolve", choices=STAGES, help=f"last stage: {', '.join(STAGES)}"
     )
     build.add_argument("--overwrite", action="store_true", help="rebuild what other settings made")
+    build.add_argument("--dry-run", action="store_true", help="build nothing; estimate turns, time and disk")
+    build.add_argument(
+        "--trust-files", action="store_true", help="no checksums of what is there already, for very large stores"
+    )
 
     query = command(
         "query",
@@ -118,12 +123,16 @@ def _parser() -> argparse.ArgumentParser:
     explore.add_argument("--k", metavar="N", type=int, help="how many events a question returns")
     explore.add_argument("--as-of", metavar="TIME", help="questions use nothing that was said later")
 
+    add_answer(command)
+    add_bench(commands, common)
+
     for name, help_ in (
         ("memories", "Lists the memories of a store: sessions, turns, dates."),
         ("status", "Says what is done, missing and failed, and what the last runs did."),
         ("verify", "Checks every checksum, count and invariant of a store."),
     ):
         command(name, help_, f"magma-gpu {name} memories").add_argument("store", metavar="DIR", type=Path)
+    store_commands.add_commands(command)
     command(
         "doctor",
         "Says which packages and devices are here, and what is missing for what.",
@@ -134,8 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         "Fits small models of our own again and writes them with their scores.",
         "magma-gpu train intent",
     )
-    train.add_argument("what", choices=["intent"])
+    train.add_argument("what", choices=["intent", "ranker"])
     train.add_argument("--questions", metavar="FILE", type=Path, help="JSONL with question and intent; default: ours")
+    train.add_argument("--longmemeval", metavar="FILE", type=Path, help="LongMemEval, as more data for the ranker")
     train.add_argument("--out", metavar="FILE", type=Path, help="where the weights go; default: those that are shipped")
     return parser
 
@@ -160,7 +170,7 @@ def _finish(args: argparse.Namespace, document: Any, text: str) -> None:
 
 def _build(args: argparse.Namespace) -> int:
     from magma_gpu.readers import check_format
-    from magma_pipelines.build import BuildOptions, build
+    from magma_pipelines.build import BuildOptions, build, dry_run
 
     if args.format != "auto":
         check_format(args.format)
@@ -171,7 +181,12 @@ def _build(args: argparse.Namespace) -> int:
         until=args.until,
         overwrite=args.overwrite,
         quiet=args.quiet,
+        checksum=not args.trust_files,
     )
+    if args.dry_run:
+        estimate = dry_run(args.inputs, args.out, config, options)
+        _finish(args, estimate, show.estimate(estimate))
+        return 0
     report = build(args.inputs, args.out, config, options)
     _finish(args, report.to_json(), show.build_report(report.to_json(), args.out))
     for sentence in report.skipped_inputs:
@@ -262,6 +277,10 @@ def _verify(args: argparse.Namespace) -> int:
     return 0 if result.clean else 1
 
 
+def _on_stores(args: argparse.Namespace) -> int:
+    return store_commands.run_command(args, _config(args), _finish)
+
+
 def _doctor(args: argparse.Namespace) -> int:
     from magma_pipelines.doctor import examine
 
@@ -271,14 +290,28 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from magma_pipelines.training import train_intent
+    if args.what == "ranker":
+        from magma_pipelines.ranking import train_ranker
 
-    document = train_intent(_config(args), args.questions, args.out)
+        document = train_ranker(_config(args), args.longmemeval, args.out)
+    else:
+        from magma_pipelines.training import train_intent
+
+        document = train_intent(_config(args), args.questions, args.out)
     _finish(args, document, json.dumps(document, indent=1))
     return 0
 
 
+def _bench(args: argparse.Namespace) -> int:
+    return run_bench(args, _config(args), _finish)
+
+
+def _answer(args: argparse.Namespace) -> int:
+    return run_answer(args, _config(args), _finish)
+
+
 _COMMANDS = {
+    **dict.fromkeys(store_commands.COMMANDS, _on_stores),
     "build": _build,
     "query": _query,
     "export": _export,
@@ -288,6 +321,8 @@ _COMMANDS = {
     "verify": _verify,
     "doctor": _doctor,
     "train": _train,
+    "answer": _answer,
+    "bench": _bench,
 }
 
 

@@ -64,7 +64,7 @@ def load_base(store: Store, wanted: Manifest, *, overwrite: bool, checksum: bool
     changed = [s for s in STAGE_TABLES if committed.fingerprints.get(s) != wanted.fingerprints[s]]
     if changed and not overwrite:
         raise StoreError(
-            f"'{store.root}' was built with {_difference(committed, wanted)}: use its setting, "
+            f"'{store.root}' was built with {difference(committed, wanted)}: use its setting, "
             "another --out, or --overwrite to rebuild."
         )
     if "ingest" in changed:
@@ -98,7 +98,7 @@ def _readable(store: Store, which: str, repaired: list[str]) -> Manifest | None:
         return None
 
 
-def _difference(old: Manifest, new: Manifest) -> str:
+def difference(old: Manifest, new: Manifest) -> str:
     """The first setting that differs, both values named."""
     for stage, section in new.config.items():
         for key, value in section.items():

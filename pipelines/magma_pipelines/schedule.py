@@ -6,7 +6,7 @@ whichever logs come next.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from magma_gpu.schema import STAGE_TABLES, STAGES
 from magma_gpu.stages import STAGE_INPUTS
@@ -31,11 +31,13 @@ class Plan:
         report: BuildReport,
         reduces: Sequence[ReduceTask],
         others: Sequence[tuple[Store, Manifest]] = (),
+        redo: Collection[tuple[str, int]] = (),
     ) -> None:
         self.manifest = manifest
         self._store = store
         self._report = report
         self._others = others
+        self._redo = set(redo)
         self._last = STAGES.index(until)
         self._reduces = list(reduces)
         self._ingesting = {t.shard for t in reduces}
@@ -85,13 +87,16 @@ class Plan:
                 continue
             key = stable_hash(self.manifest.fingerprints[stage], *(inputs[t].sha256 for t in STAGE_INPUTS[stage]))
             names = {t: self._store.file_name(t, shard, key) for t in STAGE_TABLES[stage]}
-            if all((e := self.manifest.entry(t, shard)) is not None and e.file == n for t, n in names.items()):
+            redo = (stage, shard) in self._redo
+            present = all((e := self.manifest.entry(t, shard)) is not None and e.file == n for t, n in names.items())
+            if present and not redo:
                 continue
             self._outdate(stage, shard, keep=job.reuses)
             if number > self._last:
                 continue
+            self._redo.discard((stage, shard))
             found = {t: e for t in names if (e := self._store.find_table(t, shard, key)) is not None}
-            if len(found) == len(names):
+            if len(found) == len(names) and not redo:
                 self._set(shard, stage, found)
                 self._report.stage(stage).shards_adopted += 1
                 continue

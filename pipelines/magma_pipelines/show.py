@@ -39,14 +39,35 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
         lines.append(
             f"  {report['unreadable_times']} times could not be read; those turns are placed by their neighbours"
         )
+    lines += [f"repaired: {sentence}" for sentence in report["repaired"]]
     for name, stage in report["stages"].items():
         if stage["shards"]:
-            lines.append(f"{name:8} {stage['shards']} shards in {stage['seconds']:.1f} s{_notes(stage)}")
+            unit = "pieces" if name == "read" else "shards"
+            lines.append(f"{name:8} {stage['shards']} {unit} in {stage['seconds']:.1f} s{_notes(stage)}")
+    for name, figure in (report.get("estimate") or {}).items():
+        off = "" if figure["off"] is None else f" ({figure['off']:+.0%})"
+        lines.append(f"estimated {name.replace('_', ' ')}: {figure['estimated']:,}, it was {figure['was']:,}{off}")
     if not report["changed"]:
         lines.append(f"Nothing to do: {out} is up to date.")
     else:
         lines.append(f"{out} is ready after {report['seconds']:.1f} s.")
     return "\n".join(lines)
+
+
+def estimate(document: Mapping[str, Any]) -> str:
+    """What a build would take."""
+    sample = document["sample"]
+    seconds = ", ".join(f"{name} {value:,.1f}" for name, value in document["seconds_by_stage"].items())
+    return "\n".join(
+        [
+            f"about {document['turns']:,} turns and {document['tokens']:,} tokens to embed",
+            f"about {document['seconds']:,.0f} s with {document['num_workers']} workers ({seconds})",
+            f"about {document['bytes'] / 1e6:,.1f} MB of disk while building, {document['bytes_of_store'] / 1e6:,.1f} "
+            f"MB in the end ({document['bytes_free'] / 1e6:,.0f} MB are free)",
+            f"from a sample of {sample['bytes']:,} bytes; {sample['turns_through_all_stages']:,} turns went through "
+            "all stages",
+        ]
+    )
 
 
 def _notes(stage: Mapping[str, Any]) -> str:
@@ -57,6 +78,7 @@ def _notes(stage: Mapping[str, Any]) -> str:
             ("reused", "vectors used again"),
             ("truncated", "texts cut to the encoder's window"),
             ("failed_vectors", "texts without a vector"),
+            ("windows_reused", "windows used again"),
             ("windows_failed", "windows failed"),
         )
         if stage.get(key)
@@ -126,6 +148,72 @@ def explored(document: Mapping[str, Any]) -> str:
         f"{document['entities']} entities, {document['edges']} edges, {document['questions']} questions "
         f"({document['bytes'] / 1e6:.1f} MB). Open it in a browser; it needs no network."
     )
+
+
+def answered(document: Mapping[str, Any], path: object) -> str:
+    """How many questions were answered, and where the answers are."""
+    text = f"{document['answered']} questions answered, {document['abstained']} not (no evidence); answers: {path}"
+    if document["failed"]:
+        text += f"\n{document['failed']} failed; their rows say why"
+    if document["written_back"]:
+        text += f"\n{document['written_back']} turns written back"
+    return text
+
+
+def benched(document: Mapping[str, Any], out: object) -> str:
+    """Recall of each system with its interval, and where the report is."""
+    q = document["questions"]
+    rows = []
+    for name, system in document["systems"].items():
+        overall = system["metrics"]["original"]["overall"]
+        metrics = ("turn_recall@5", "turn_recall@20", "turn_all@20", "turn_mrr", "f1", "abstention")
+        rows.append((name, *(_share(overall.get(m)) for m in metrics), system["latency_ms"]["p50"]))
+    return "\n".join(
+        [
+            f"{document['benchmark']}: {q['n']} questions, {q['with_evidence']} with evidence (per cent [95 %])",
+            table(rows, ("system", "recall@5", "recall@20", "all@20", "MRR", "F1", "abstention", "ms")),
+            f"The report is {out}/report.html; report.json has every metric with n and intervals.",
+        ]
+    )
+
+
+def _share(found: Mapping[str, Any] | None) -> str:
+    if not found or found["value"] is None:
+        return "-"
+    clustered = found["low_clustered"] is not None
+    low, high = (found["low_clustered"], found["high_clustered"]) if clustered else (found["low"], found["high"])
+    return f"{100 * found['value']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+_COMPARED = ("turn_recall@5", "turn_recall@20", "turn_mrr", "session_recall@5", "f1", "same", "judge_strict")
+
+
+def compared(document: Mapping[str, Any]) -> str:
+    """Differences, second minus first, in points."""
+    lines = [f"{document['second']} minus {document['first']}, {document['gold']} gold, in points"]
+    for pair in document["pairs"]:
+        rows = []
+        for group, metrics in pair["metrics"].items():
+            for name in (
+                "turn_recall@5",
+                "turn_recall@20",
+                "turn_mrr",
+                "session_recall@5",
+                "f1",
+                "same",
+                "judge_strict",
+            ):
+                found = metrics.get(name)
+                if not found or found["estimate"]["value"] is None:
+                    continue
+                e = found["estimate"]
+                span = f"[{100 * e['low']:+.1f}, {100 * e['high']:+.1f}]"
+                p = "" if found["p_clustered"] is None else f"{found['p_clustered']:.4f}"
+                wins = f"{found['wins']}/{found['losses']}"
+                rows.append((group, name, e["n"], f"{100 * e['value']:+.1f}", span, f"{found['p']:.4f}", p, wins))
+        lines.append(f"{pair['first']} -> {pair['second']}, {pair['questions']} questions")
+        lines.append(table(rows, ("group", "metric", "n", "diff", "95 %", "p", "p clustered", "better/worse")))
+    return "\n".join(lines)
 
 
 def status(document: Mapping[str, Any]) -> str:

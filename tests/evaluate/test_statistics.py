@@ -15,7 +15,7 @@ def test_an_estimate_leaves_out_what_was_not_computed() -> None:
     assert first.high is not None
     assert 0.0 <= first.low < first.value < first.high <= 1.0
     assert (second.value, second.n) == (4.0, 1)
-    # One conversation alone says nothing about others.
+    # Too few conversations for an interval over them.
     assert second.low_clustered is None
     (nothing,) = estimate(matrix([[None], [None]]), ["a", "b"], resamples=10, seed=0)
     assert (nothing.value, nothing.n, nothing.low) == (None, 0, None)

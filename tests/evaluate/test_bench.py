@@ -1,0 +1,234 @@
+"""Whole benchmark runs over small files by the hash encoder: numbers, resume, report, comparison."""
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmark_files import locomo_file, longmemeval_file
+from magma_pipelines.bench import BenchOptions, run_bench
+from magma_pipelines.cli import main
+
+from magma_gpu.config import Config, config_from
+from magma_gpu.errors import InputError
+from magma_gpu.evaluate import systems as systems_module
+from magma_gpu.evaluate.comparison import compare_runs
+from magma_gpu.evaluate.gold import MemoryTurns
+from magma_gpu.evaluate.systems import Returned
+from magma_gpu.extractive import ExtractiveEngine
+from magma_gpu.types import Question
+
+SYSTEMS = ("smooth", "bm25", "recency", "full-context", "paper", "paper-no-causal")
+
+
+def hash_config() -> Config:
+    return config_from({"embed": {"encoder": "hash"}, "run": {"device": "cpu"}, "search": {"policy": "smooth"}})
+
+
+def options(data: Path, out: Path, **more: Any) -> BenchOptions:
+    settings = {"benchmark": "locomo", "systems": SYSTEMS, "resamples": 50, "quiet": True}
+    return BenchOptions(data=data, out=out, **(settings | more))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return locomo_file(tmp_path_factory.mktemp("data") / "small_locomo.json")
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("run")
+    return out, run_bench(options(data, out, engine=ExtractiveEngine()), hash_config())
+
+
+def untimed(document: dict[str, Any]) -> dict[str, Any]:
+    """A report without what depends on the clock."""
+    made = json.loads(json.dumps(document))
+    del made["build"]
+    for system in made["systems"].values():
+        for name in ("latency_ms", "questions_per_s", "build_s"):
+            del system[name]
+    return made
+
+
+def test_a_run_says_what_was_asked_and_measures_every_system(run: tuple[Path, dict[str, Any]]) -> None:
+    _, report = run
+    assert report["questions"]["n"] == 21
+    assert report["questions"]["with_evidence"] == 18
+    assert report["questions"]["answerable"] == 18
+    assert list(report["systems"]) == list(SYSTEMS)
+    recall = {n: s["metrics"]["original"]["overall"]["turn_recall@20"] for n, s in report["systems"].items()}
+    assert recall["bm25"]["n"] == 18
+    assert recall["bm25"]["value"] > recall["recency"]["value"]
+    assert recall["smooth"]["low"] <= recall["smooth"]["value"] <= recall["smooth"]["high"]
+    # Three conversations are too few for an interval over them.
+    assert recall["smooth"]["low_clustered"] is None
+
+
+def test_what_cannot_be_computed_is_null(run: tuple[Path, dict[str, Any]]) -> None:
+    _, report = run
+    whole = report["systems"]["full-context"]["metrics"]["original"]
+    assert whole["overall"]["turn_recall@20"]["value"] is None
+    assert whole["overall"]["recall_returned"]["value"] == 1.0
+    adversarial = report["systems"]["bm25"]["metrics"]["original"]["adversarial"]
+    assert adversarial["turn_recall@5"] == {
+        "value": None,
+        "n": 0,
+        "low": None,
+        "high": None,
+        "low_clustered": None,
+        "high_clustered": None,
+    }
+    assert adversarial["f1"]["value"] is None
+    assert adversarial["abstention"]["n"] == 3
+
+
+def test_the_constant_refusal_stands_beside_the_answers(run: tuple[Path, dict[str, Any]]) -> None:
+    _, report = run
+    refusal = report["baselines"]["constant-refusal"]["original"]["overall"]
+    assert refusal["abstention"]["value"] == 1.0
+    assert refusal["false_abstention"]["value"] == 1.0
+    assert refusal["same"]["value"] == 0.0
+    ours = report["systems"]["smooth"]["metrics"]["original"]["overall"]
+    assert ours["false_abstention"]["value"] < 1.0
+    assert ours["f1"]["value"] > refusal["f1"]["value"]
+
+
+def test_an_interrupted_run_resumes_to_the_same_report(
+    data: Path, run: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out, whole = run
+    again = tmp_path / "again"
+    shutil.copytree(out, again)
+    # As a crash would leave it: no report, one system not asked, another half answered.
+    for name in ("report.json", "report.html", "report.md", "scores.jsonl"):
+        (again / name).unlink()
+    shutil.rmtree(again / "systems" / "bm25")
+    (part,) = (again / "systems" / "smooth").glob("answers-*/part-00000.jsonl")
+    part.write_text(part.read_text(encoding="utf-8")[:500], encoding="utf-8")
+    document = run_bench(options(data, again, engine=ExtractiveEngine()), hash_config())
+    assert untimed(document) == untimed(whole)
+    assert document["systems"]["paper"]["latency_ms"] == whole["systems"]["paper"]["latency_ms"]
+
+
+def test_a_finished_run_asks_nothing_again(
+    data: Path, run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = run
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("a system was asked again")
+
+    monkeypatch.setattr(systems_module.StoreSystem, "query", fail)
+    assert untimed(run_bench(options(data, out, engine=ExtractiveEngine()), hash_config())) == untimed(whole)
+
+
+def test_the_page_needs_no_network_and_no_script(run: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = run
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<svg" in page
+    assert "constant-refusal" in page
+    assert "| bm25 | 18 |" in (out / "report.md").read_text(encoding="utf-8")
+    assert len(json.loads((out / "report.json").read_text(encoding="utf-8"))["worst"]["questions"]) == 18
+
+
+def test_limit_takes_the_first_questions_and_what_they_need(data: Path, tmp_path: Path) -> None:
+    report = run_bench(options(data, tmp_path, limit=9, systems=("bm25",)), hash_config())
+    assert report["questions"]["n"] == 9
+    assert report["questions"]["conversations"] == 2
+    assert report["limit"] == 9
+
+
+def test_an_audit_is_scored_beside_the_gold(data: Path, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.json"
+    entry = {
+        "question_id": "locomo_0_qa1",
+        "error_type": "WRONG_CITATION",
+        "correct_evidence": ["D1:1", "D:1:2"],
+        "correct_answer": "never",
+    }
+    audit.write_text(json.dumps([entry]), encoding="utf-8")
+    report = run_bench(options(data, tmp_path / "run", systems=("bm25",), audit=audit), hash_config())
+    assert report["questions"]["audited"] == 1
+    tables = report["systems"]["bm25"]["metrics"]
+    assert set(tables) == {"original", "audited"}
+    rows = [json.loads(r) for r in (tmp_path / "run" / "gold.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
+    (changed,) = [r for r in rows if r["audit"]]
+    assert changed["audited_evidence"] == ["D1:1", "D1:2"]
+    assert changed["audited_answer"] == "never"
+    assert changed["evidence"] != changed["audited_evidence"]
+
+
+def test_longmemeval_is_a_memory_a_question(tmp_path: Path) -> None:
+    data = longmemeval_file(tmp_path / "small_longmemeval.json")
+    report = run_bench(
+        options(data, tmp_path / "run", benchmark="longmemeval", systems=("bm25", "recency")), hash_config()
+    )
+    assert report["questions"]["n"] == report["questions"]["conversations"] == 4
+    overall = report["systems"]["bm25"]["metrics"]["original"]["overall"]
+    assert overall["session_recall@5"]["value"] > 0.5
+
+
+class LastTurns:
+    """An adapter of a system from outside, as docs/benchmarks.md describes it."""
+
+    name = "last-turns"
+
+    def __init__(self) -> None:
+        self.turns: dict[str, list[str]] = {}
+
+    def build(self, memories: Iterable[MemoryTurns]) -> None:
+        for memory in memories:
+            self.turns[memory.memory_id] = [t.turn_id for t in memory.turns]
+
+    def query(self, questions: Sequence[Question]) -> list[Returned]:
+        return [Returned(turn_ids=tuple(self.turns[q.memory_id][::-1])) for q in questions]
+
+
+def test_an_outside_system_scores_like_ours(data: Path, tmp_path: Path) -> None:
+    report = run_bench(options(data, tmp_path, systems=("recency", "test_bench:LastTurns")), hash_config())
+    ours, theirs = (
+        {k: v["value"] for k, v in s["metrics"]["original"]["overall"].items()} for s in report["systems"].values()
+    )
+    assert ours == theirs
+    assert report["systems"]["test_bench:LastTurns"]["build_s"] is not None
+
+
+def test_an_unknown_system_is_named(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no system 'magic'"):
+        run_bench(options(data, tmp_path, systems=("magic",)), hash_config())
+
+
+def test_two_systems_are_compared_on_the_same_questions(run: tuple[Path, dict[str, Any]]) -> None:
+    out, report = run
+    found = compare_runs(f"{out}:recency", f"{out}:bm25", gold="original", resamples=200, seed=0)
+    (pair,) = found["pairs"]
+    recall = pair["metrics"]["overall"]["turn_recall@20"]
+    values = [
+        report["systems"][n]["metrics"]["original"]["overall"]["turn_recall@20"]["value"] for n in ("recency", "bm25")
+    ]
+    assert recall["estimate"]["value"] == pytest.approx(values[1] - values[0])
+    assert recall["p"] < 0.01
+    assert recall["wins"] > recall["losses"]
+    same = compare_runs(str(out), str(out), gold="original", resamples=50, seed=0)
+    assert {p["first"] for p in same["pairs"]} == set(SYSTEMS)
+    assert all(p["metrics"]["overall"]["turn_mrr"]["p"] in (1.0, None) for p in same["pairs"])
+    with pytest.raises(InputError, match="audited"):
+        compare_runs(str(out), str(out), gold="audited", resamples=50, seed=0)
+
+
+def test_the_command_line(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "locomo", "--data", str(data), "--out", str(tmp_path), "--set", "embed.encoder=hash"]
+    assert main([*arguments, "--systems", "bm25,recency", "--resamples", "20", "--no-answers", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = document["systems"]["bm25"]["metrics"]["original"]["overall"]["turn_mrr"]
+    assert set(found) == {"value", "n", "low", "high", "low_clustered", "high_clustered"}
+    assert main(["bench", "compare", f"{tmp_path}:recency", f"{tmp_path}:bm25", "--resamples", "20"]) == 0
+    assert "turn_recall@20" in capsys.readouterr().out
+    assert main(["bench", "locomo", "--data", str(tmp_path / "none"), "--out", str(tmp_path)]) == 2
+    assert "is no file" in capsys.readouterr().err
