@@ -30,7 +30,7 @@ class Signals:
         fused_QE: weighted reciprocal rank fusion, float64, best of a question = 1; 0 where no signal hits.
         raw: the same scores for every event, hit or not; what rankers read.
         inside_QE: events about the window that the question names.
-        allowed_QE: what may be found at all (said before the `as of` time, inside a hard window).
+        allowed_QE: what may be found at all (inside a hard window).
     """
 
     scores: dict[str, FloatQE]
@@ -54,7 +54,6 @@ def measure(
     query_QD: npt.NDArray[np.float32],
     terms: Sequence[Sequence[str]],
     windows: Sequence[tuple[int, int] | None],
-    as_of: Sequence[int | None],
     config: SearchConfig,
 ) -> Signals:
     """Scores every event of a memory for every question and fuses the rankings (paper equation 4).
@@ -62,15 +61,14 @@ def measure(
     Args:
         terms: index terms of each question.
         windows: the interval a question names, [start, end) in UTC microseconds, or None.
-        as_of: nothing said after this moment is found; None for no limit.
     """
-    allowed = _allowed(index, as_of)
     inside = _inside(index, windows)
+    allowed = np.ones_like(inside)
     if config.time_window == "filter":
         named = np.array([w is not None for w in windows], dtype=bool)
         # A window that holds nothing filters nothing: the question still gets an answer.
-        named &= (inside & allowed).any(axis=1)
-        allowed &= inside | ~named[:, None]
+        named &= inside.any(axis=1)
+        allowed = inside | ~named[:, None]
     raw = {
         "dense": cosines(query_QD, index.x_ED),
         "dense_window": cosines(query_QD, index.window_ED),
@@ -109,12 +107,6 @@ def scaled(score_QE: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     best = score_QE.max(axis=1, keepdims=True, initial=0.0)
     divided: npt.NDArray[np.float64] = np.divide(score_QE, best, out=np.zeros_like(score_QE), where=best > 0)
     return divided
-
-
-def _allowed(index: MemoryIndex, as_of: Sequence[int | None]) -> BoolQE:
-    limit = np.array([np.iinfo(np.int64).max if t is None else t for t in as_of], dtype=np.int64)
-    result: BoolQE = index.time_E[None, :] <= limit[:, None]
-    return result
 
 
 def _inside(index: MemoryIndex, windows: Sequence[tuple[int, int] | None]) -> BoolQE:

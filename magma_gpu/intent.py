@@ -157,7 +157,7 @@ def load_classifier(path: Path = WEIGHTS) -> IntentClassifier:
 
 def read_questions(path: Path = QUESTIONS) -> tuple[list[str], npt.NDArray[np.int64]]:
     """Questions and their intents as indices, from JSONL with `question` and `intent`."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     return [r["question"] for r in rows], np.array([INTENTS.index(r["intent"]) for r in rows], dtype=np.int64)
 
 

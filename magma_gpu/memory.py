@@ -4,6 +4,7 @@ It reads what `manifest.json` named when it was opened and never writes. Memorie
 and the last used ones stay open.
 """
 
+import bisect
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from magma_gpu.features import RankerView, make_view
 from magma_gpu.graph import MemoryGraph, build_graph
 from magma_gpu.intent import IntentClassifier, load_classifier
 from magma_gpu.lexical import Analyzer
-from magma_gpu.memory_index import MemoryIndex, build_index
+from magma_gpu.memory_index import MemoryIndex, build_index, said_until
 from magma_gpu.narrate import iso, narrate
 from magma_gpu.ranker import WEIGHTS as RANKER_WEIGHTS
 from magma_gpu.ranker import Ranker
@@ -172,7 +173,8 @@ class Memory:
                 return ids[0]
             shown = ", ".join(repr(i) for i in ids[:5]) + (", ..." if len(ids) > 5 else "")
             raise InputError(f"The store holds {len(ids)} memories and none was named; give --memory, one of {shown}.")
-        if memory_id not in set(ids):
+        at = bisect.bisect_left(ids, memory_id)
+        if at == len(ids) or ids[at] != memory_id:
             raise InputError(
                 f"The store holds no memory '{memory_id}'; `magma-gpu memories {self.store.root}` lists them."
             )
@@ -237,6 +239,12 @@ class Memory:
             from magma_gpu.embed import load_encoder
 
             self._encoder = load_encoder(self.config.embed, str(pick_device(self.config.run.device)))
+            built = self.manifest.models.get("embed", {})
+            if any(self._encoder.identity.get(k) != v for k, v in built.items()):
+                raise StoreError(
+                    f"'{self.store.root}' was built with another version of the encoder {built.get('model')} "
+                    "than the one that is here; install that version, or build with --overwrite."
+                )
         return self._encoder
 
     @property
@@ -284,35 +292,65 @@ class Memory:
             self.require(memory_id)
         if query_QD is None:
             query_QD = self.encode([q.question for q in questions])
+        as_of = self._times(questions)
         names = sorted({q.memory_id for q in questions})
         # At most as many memories at once as are kept, so that a batch over a million of them stays in bounds.
         results: dict[int, Result] = {}
         for first in range(0, len(names), self.config.run.cached_memories):
-            part = names[first : first + self.config.run.cached_memories]
-            members = set(part)
+            members = set(names[first : first + self.config.run.cached_memories])
             rows = [i for i, q in enumerate(questions) if q.memory_id in members]
-            indexes = self.indexes(part)
-            asked = self.analyse([questions[i] for i in rows], indexes, query_QD[rows])
+            indexes, memory = self._as_of([questions[i].memory_id for i in rows], [as_of[i] for i in rows])
+            asked = self.analyse([questions[i] for i in rows], indexes, memory, query_QD[rows])
             for place, found in enumerate(search(indexes, asked, self.config.search, self._ranking(indexes))):
                 i = rows[place]
-                index = indexes[int(asked.memory_Q[place])]
                 results[i] = self._result(
-                    questions[i], index, found.found, asked.intent_QI[place], asked.windows[place], found.truncated
+                    questions[i],
+                    indexes[memory[place]],
+                    found.found,
+                    asked.intent_QI[place],
+                    asked.windows[place],
+                    found.truncated,
                 )
         return [results[i] for i in range(len(questions))]
 
+    def _as_of(self, memory_ids: Sequence[str], as_of: Sequence[int | None]) -> tuple[list[MemoryIndex], list[int]]:
+        """The memories of some questions, each as it was at the question's time, and which of them each question is to.
+
+        Events of unknown time count as said.
+        """
+        names = sorted(set(memory_ids))
+        whole = dict(zip(names, self.indexes(names), strict=True))
+        indexes: list[MemoryIndex] = []
+        number: dict[tuple[str, int], int] = {}
+        place = []
+        for memory_id, limit in zip(memory_ids, as_of, strict=True):
+            index = whole[memory_id]
+            kept = index.num_events if limit is None else int((index.time_E <= limit).sum())
+            if (memory_id, kept) not in number:
+                number[memory_id, kept] = len(indexes)
+                if kept == index.num_events:
+                    indexes.append(index)
+                else:
+                    assert limit is not None
+                    tables = said_until(self._tables([memory_id])[memory_id], limit)
+                    indexes.append(build_index(memory_id, tables, index.missing, self._analyzer))
+            place.append(number[memory_id, kept])
+        return indexes, place
+
     def analyse(
-        self, questions: Sequence[Question], indexes: Sequence[MemoryIndex], query_QD: npt.NDArray[np.float32]
+        self,
+        questions: Sequence[Question],
+        indexes: Sequence[MemoryIndex],
+        memory: Sequence[int],
+        query_QD: npt.NDArray[np.float32],
     ) -> Asked:
-        """What a search needs to know of questions to the memories of some indexes.
+        """What a search needs to know of questions; `memory` says which of the indexes each is put to.
 
         Raises:
             InputError: a time that cannot be read.
         """
         from magma_gpu.timex import windows
 
-        number = {index.memory_id: n for n, index in enumerate(indexes)}
-        memory = [number[q.memory_id] for q in questions]
         as_of = self._times(questions)
         # A question without a time is asked after the last thing that was said.
         last = [_last(index.time_E) for index in indexes]
@@ -324,7 +362,6 @@ class Memory:
             query_QD=query_QD,
             terms=[self._analyzer.terms(t) for t in texts],
             windows=windows(texts, reference),
-            as_of=as_of,
             intent_QI=self.classifier.probabilities(texts, query_QD, str(self.encoder_id)),
         )
 
@@ -342,10 +379,15 @@ class Memory:
 
     def views(self, indexes: Sequence[MemoryIndex]) -> list[RankerView]:
         """What a ranker needs of some memories beside their indexes; kept as long as those."""
+        made = []
         for index in indexes:
+            if self._indexes.get(index.memory_id) is not index:
+                # A memory as it was once: asked now, not kept.
+                made.append(make_view(index, self._analyzer))
+                continue
             if index.memory_id not in self._views:
                 self._views[index.memory_id] = make_view(index, self._analyzer)
-        made = [self._views[i.memory_id] for i in indexes]
+            made.append(self._views[index.memory_id])
         for memory_id in [m for m in self._views if m not in self._indexes]:
             del self._views[memory_id]
         return made

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from magma_gpu.embed import day_of
 from magma_gpu.graph import NO_TIME, MemoryGraph, build_graph
@@ -126,6 +127,25 @@ def build_index(
         missing=missing,
         block_tokens={},
     )
+
+
+def said_until(tables: dict[str, pa.Table], limit_us: int) -> dict[str, pa.Table]:
+    """The rows of one memory as it was at a moment: later events are gone, with all that rests on them.
+
+    Events of unknown time stay. Entities stay, without the mentions that came later.
+    """
+    events = tables["events"]
+    keep = pc.fill_null(pc.less_equal(events["time"].cast(pa.int64()), limit_us), True)
+    made = dict(tables)
+    made["events"] = events.filter(keep)
+    ids = made["events"]["event_id"].combine_chunks()
+    made["vectors"] = tables["vectors"].filter(keep)
+    made["times"] = tables["times"].filter(pc.is_in(tables["times"]["event_id"], ids))
+    for name, table in tables.items():
+        if name.startswith("edges/"):
+            here = pc.is_in(table["src"], ids)
+            made[name] = table.filter(here if name == "edges/entity" else pc.and_(here, pc.is_in(table["dst"], ids)))
+    return made
 
 
 def _neighbors(sessions: list[str]) -> tuple[IntE, IntE]:

@@ -63,7 +63,7 @@ class Asked:
         memory_Q: index into the memories of the batch.
         questions: their words.
         query_QD: float32 unit rows.
-        terms, windows, as_of: see `anchors.measure`.
+        terms, windows: see `anchors.measure`.
         intent_QI: probabilities in the order of INTENTS.
     """
 
@@ -72,7 +72,6 @@ class Asked:
     query_QD: FloatQD
     terms: Sequence[Sequence[str]]
     windows: Sequence[tuple[int, int] | None]
-    as_of: Sequence[int | None]
     intent_QI: npt.NDArray[np.float64]
 
     def take(self, rows: Sequence[int]) -> "Asked":
@@ -83,7 +82,6 @@ class Asked:
             query_QD=self.query_QD[list(rows)],
             terms=[self.terms[r] for r in rows],
             windows=[self.windows[r] for r in rows],
-            as_of=[self.as_of[r] for r in rows],
             intent_QI=self.intent_QI[list(rows)],
         )
 
@@ -124,14 +122,16 @@ def search(
 def _search_memory(
     index: MemoryIndex, asked: Asked, m: int, config: SearchConfig, ranking: Ranking | None
 ) -> list[Search]:
-    signals = measure(index, asked.query_QD, asked.terms, asked.windows, asked.as_of, config)
+    signals = measure(index, asked.query_QD, asked.terms, asked.windows, config)
     if config.policy == "paper":
         return _paper(index, asked, signals, config)
     handed = hand_on(index, signals, config)
     if config.policy == "learned":
         assert ranking is not None
         return _learned(index, asked, signals, handed, config, ranking.ranker, ranking.views[m])
-    return _collect(signals, handed, handed.total_QE, np.argsort(-handed.total_QE, axis=1, kind="stable"), config)
+    return _collect(
+        index, signals, handed, handed.total_QE, np.argsort(-handed.total_QE, axis=1, kind="stable"), config
+    )
 
 
 def _ranks(signals: Signals) -> dict[str, npt.NDArray[np.int64]]:
@@ -180,11 +180,12 @@ def hand_on(index: MemoryIndex, signals: Signals, config: SearchConfig) -> Hande
             part, source = _spread(index, own, name)
             given.append((name, share * part, source))
             total += share * part
-    # What no signal may see (as of a time, outside a hard window) is not found through a neighbour either.
+    # What no signal may see (outside a hard window) is not found through a neighbour either.
     return Handed(scaled(np.where(signals.allowed_QE, total, 0.0)), given)
 
 
 def _collect(
+    index: MemoryIndex,
     signals: Signals,
     handed: Handed,
     score: npt.NDArray[np.float64],
@@ -208,10 +209,20 @@ def _collect(
             path: tuple[tuple[int, str], ...] = ()
             if largest[q, place]:
                 edge, _, source = handed.given[int(best[q, place])]
-                path = ((int(source[q, event]), edge),)
+                path = _step(index, int(source[q, event]), event, edge)
             found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(ranks, q, event)))
         results.append(Search(tuple(found), int((signals.fused_QE[q] > 0).sum()), False))
     return results
+
+
+def _step(index: MemoryIndex, source: int, event: int, edge: str) -> tuple[tuple[int, str], ...]:
+    """The way from a neighbour over edges that the graph has; sessions that overlap in time have no direct one."""
+    if edge != "temporal" or abs(source - event) == 1:
+        return ((source, edge),)
+    episode = int(index.episode_E[source])
+    if episode == index.episode_E[event]:
+        return ((source, "episode"), (episode, "episode"))
+    return ()
 
 
 # --------------------------------------------------------------------------------------------------------- learned
@@ -269,7 +280,7 @@ def _learned(
     score = handed.total_QE * _LEAST
     score[at] = np.maximum(np.exp(rated - best[:, None])[valid], _LEAST)
     order = np.argsort(-key, axis=1, kind="stable")
-    return _collect(signals, handed, score, order, config)
+    return _collect(index, signals, handed, score, order, config)
 
 
 def _spread(

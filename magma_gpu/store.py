@@ -6,9 +6,7 @@ progress keeps its own list in `building.json`: what it names is used again afte
 """
 
 import contextlib
-import errno
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -21,25 +19,33 @@ from magma_gpu.manifest import Entry as Entry
 from magma_gpu.manifest import Manifest as Manifest
 from magma_gpu.manifest import NewerStoreError as NewerStoreError
 from magma_gpu.manifest import Tombstone as Tombstone
-from magma_gpu.schema import TABLES, vectors_schema
+from magma_gpu.places import place
+from magma_gpu.places import write_error as write_error
+from magma_gpu.schema import STAGE_TABLES, TABLES, vectors_schema
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
 LEDGER = "ledger.json"
-LOCK = ".lock"
 # One memory opens without its whole shard.
 ROW_GROUP = 4096
 
 
 class Store:
-    """A folder that holds a store, or will."""
+    """A folder or a prefix of an object store that holds a store, or will."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        self.place = place(root)
+
+    @property
+    def where(self) -> str:
+        """The folder or URL, as another process is told."""
+        return self.place.where
 
     # ------------------------------------------------------------------ files
 
     def path(self, name: str) -> Path:
+        """Where a file lies in a store that is a folder; in messages, of any store."""
         return self.root / PurePosixPath(name)
 
     def write_bytes(self, name: str, data: bytes) -> None:
@@ -48,34 +54,19 @@ class Store:
         Raises:
             StoreError: the disk is full or the folder cannot be written.
         """
-        target = self.path(name)
-        # Unique over machines too: workers of two nodes may write the same shard at the same time.
-        temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            _sync_folder(target.parent)
-        except OSError as error:
-            raise write_error(target, error) from error
+        self.place.write(name, data)
 
     def read_bytes(self, name: str) -> bytes | None:
         """Reads a small file; None where there is none."""
-        try:
-            return self.path(name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except NotADirectoryError:
-            raise StoreError(f"'{self.root}' is a file; --out wants a folder.") from None
-        except OSError as error:
-            raise StoreError(f"'{self.path(name)}' cannot be read: {error.strerror}.") from None
+        return self.place.read(name)
+
+    def exists(self, name: str = "") -> bool:
+        """Whether there is a file, or (without a name) anything at all."""
+        return self.place.exists(name)
+
+    def remove(self, name: str) -> None:
+        """Removes a file, or a folder and what is in it; no error where there is none."""
+        self.place.remove(name)
 
     # --------------------------------------------------------------- manifest
 
@@ -99,11 +90,11 @@ class Store:
         """
         manifest = self.manifest()
         if manifest is None:
-            if not self.root.is_dir():
+            if not self.exists():
                 raise StoreError(
                     f"There is no store at '{self.root}'; make one with: magma-gpu build INPUT --out {self.root}."
                 )
-            if self.path(BUILDING).exists() or not self.has_files():
+            if self.exists(BUILDING) or not self.has_files():
                 raise StoreError(
                     f"'{self.root}' holds no finished store (no {MANIFEST}); run the build again to finish it."
                 )
@@ -117,7 +108,7 @@ class Store:
         self.write_bytes(BUILDING, manifest.to_json())
 
     def drop_building(self) -> None:
-        self.path(BUILDING).unlink(missing_ok=True)
+        self.remove(BUILDING)
 
     def commit(self, manifest: Manifest) -> None:
         """Makes a manifest the one that counts, then removes what it no longer names."""
@@ -127,54 +118,40 @@ class Store:
 
     def sweep(self, keep: set[str]) -> int:
         """Deletes Parquet files in table folders that are not in `keep`; returns how many."""
-        removed = 0
-        for table in TABLES:
-            for file in self._shard_files(table):
-                if f"{table}/{file.name}" not in keep:
-                    file.unlink(missing_ok=True)
-                    removed += 1
-        return removed
+        gone = [f for table in TABLES for f in self.shard_files(table) if f not in keep]
+        for file in gone:
+            self.remove(file)
+        return len(gone)
 
     def remove_temporary(self) -> None:
         """Deletes what killed writers left half-written; only for who holds the lock."""
-        for folder in (".", *TABLES, *(str(p.relative_to(self.root)) for p in self.root.glob("failed/*"))):
-            for file in self.path(folder).glob(".*.tmp"):
-                file.unlink(missing_ok=True)
+        for folder in ("", *TABLES, *(f"failed/{stage}" for stage in STAGE_TABLES)):
+            for name in self.place.names(folder):
+                if name.startswith(".") and name.endswith(".tmp"):
+                    self.remove(f"{folder}/{name}" if folder else name)
 
     def has_files(self) -> bool:
         """Whether there are shards of any table, counted or not."""
-        return any(True for table in TABLES for _ in self._shard_files(table))
+        return any(self.shard_files(table) for table in TABLES)
 
-    def _shard_files(self, table: str) -> list[Path]:
-        folder = self.path(table)
-        return sorted(folder.glob("shard-*.parquet")) if folder.is_dir() else []
+    def shard_files(self, table: str) -> list[str]:
+        """The Parquet files of a table, counted or not."""
+        names = self.place.names(table)
+        return [f"{table}/{n}" for n in names if n.startswith("shard-") and n.endswith(".parquet")]
 
     def keys(self, table: str, shard: int) -> list[str]:
         """The keys under which there are files of a shard, counted or not."""
-        start = f"shard-{shard:05d}-"
-        return [f.stem.removeprefix(start) for f in self._shard_files(table) if f.name.startswith(start)]
+        start = f"{table}/shard-{shard:05d}-"
+        return [f.removeprefix(start)[: -len(".parquet")] for f in self.shard_files(table) if f.startswith(start)]
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Holds the store against a second build; released by the system when the process dies.
+        """Holds the store against a second build, where it lies in a folder.
 
         Raises:
             StoreError: another build holds it, or the folder cannot be written.
         """
-        import fcntl
-
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = self.path(LOCK).open("a+")
-        except OSError as error:
-            raise write_error(self.root, error) from error
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(
-                    f"Another build is writing to '{self.root}'; wait for it to end, or use another --out."
-                ) from None
+        with self.place.lock():
             yield
 
     # ----------------------------------------------------------------- tables
@@ -196,9 +173,11 @@ class Store:
         """
         name = self.file_name(table, shard, key)
         try:
-            content = self.path(name).read_bytes()
+            content = self.read_bytes(name)
+            if content is None:
+                return None
             rows = pq.read_table(pa.BufferReader(content)).num_rows
-        except (OSError, pa.ArrowException):
+        except (StoreError, OSError, pa.ArrowException):
             return None
         return Entry(name, rows, hashlib.sha256(content).hexdigest())
 
@@ -208,14 +187,14 @@ class Store:
         Args:
             checksum: read all of it; else only whether it is there with a Parquet file's end.
         """
-        path = self.path(entry.file)
         try:
-            if checksum:
-                with path.open("rb") as file:
-                    got = hashlib.file_digest(file, "sha256").hexdigest()
-                return None if got == entry.sha256 else "has other bytes than the manifest says"
-            with path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
+            with self.place.open_input(entry.file) as file:
+                if checksum:
+                    digest = hashlib.sha256()
+                    while block := file.read(1 << 20):
+                        digest.update(block)
+                    return None if digest.hexdigest() == entry.sha256 else "has other bytes than the manifest says"
+                size = file.size()
                 file.seek(max(0, size - 8))
                 end = file.read(8)
             whole = size >= 12 and end.endswith(b"PAR1") and int.from_bytes(end[:4], "little") <= size - 12
@@ -223,7 +202,7 @@ class Store:
         except FileNotFoundError:
             return "is missing"
         except OSError as error:
-            return f"cannot be read ({error.strerror})"
+            return f"cannot be read ({error.strerror or error})"
 
     def read_table(
         self,
@@ -245,7 +224,7 @@ class Store:
             return (schema if columns is None else pa.schema([schema.field(c) for c in columns])).empty_table()
         path = self.path(entry.file)
         try:
-            with pq.ParquetFile(path) as file:
+            with self.place.open_input(entry.file) as source, pq.ParquetFile(source) as file:
                 if memory_id is None:
                     return file.read(columns=columns)
                 groups = _groups_of(file.metadata, memory_id)
@@ -287,24 +266,6 @@ def _groups_of(metadata: pq.FileMetaData, memory_id: str) -> list[int]:
         if stats is None or not stats.has_min_max or stats.min <= memory_id <= stats.max:
             groups.append(g)
     return groups
-
-
-def write_error(path: Path, error: OSError) -> StoreError:
-    """One sentence for a failed write."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreError(
-            f"No space is left for '{path}'; what was finished is kept: free some space and run it again."
-        )
-    reason = error.strerror or str(error)
-    return StoreError(f"'{path}' cannot be written ({reason}); choose an --out that can be.")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def stable_hash(*parts: str) -> str:

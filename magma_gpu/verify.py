@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from magma_gpu.errors import StoreError
 from magma_gpu.link import memory_slices, vectors_of
 from magma_gpu.schema import STAGE_TABLES, TABLES, vectors_schema
 from magma_gpu.store import Entry, Manifest, Store, shard_of
@@ -80,11 +81,12 @@ def verify(store: Store, shards: Sequence[int] | None = None) -> Verified:
 
 
 def _read(store: Store, entry: Entry, name: str) -> tuple[pa.Table | None, list[str]]:
-    path = store.path(entry.file)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        return None, [f"'{entry.file}' cannot be read: {error.strerror}"]
+        data = store.read_bytes(entry.file)
+    except StoreError as error:
+        return None, [str(error)]
+    if data is None:
+        return None, [f"'{entry.file}' cannot be read: No such file or directory"]
     if (got := hashlib.sha256(data).hexdigest()) != entry.sha256:
         return None, [f"'{entry.file}' has sha256 {got[:12]} and the manifest says {entry.sha256[:12]}"]
     try:

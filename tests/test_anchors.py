@@ -54,7 +54,7 @@ def index() -> MemoryIndex:
 
 
 def ask(index: MemoryIndex, config: SearchConfig, *terms: str, **limits: Any) -> Signals:
-    return measure(index, index.x_ED[:1], [list(terms)], [limits.get("window")], [limits.get("as_of")], config)
+    return measure(index, index.x_ED[:1], [list(terms)], [limits.get("window")], config)
 
 
 def test_each_signal_by_itself(index: MemoryIndex) -> None:
@@ -76,15 +76,6 @@ def test_below_the_retrieval_threshold_there_is_no_dense_hit(index: MemoryIndex)
     assert np.isneginf(made.scores["dense"]).tolist() == [[False, True, True, True]]
 
 
-def test_nothing_said_after_the_moment_is_found(index: MemoryIndex) -> None:
-    config = SearchConfig(retrieval_threshold=-1.0)
-    for as_of, found in ((JANUARY, 0), (JANUARY + HOUR - 1, 0), (JANUARY + HOUR, 1), (JANUARY + 60 * HOUR, 3)):
-        made = ask(index, config, "rex", "bakeri", as_of=as_of)
-        assert made.allowed_QE[0, :3].sum() == found
-        assert (made.fused_QE[0, :3] > 0).sum() == found
-        assert all(np.isneginf(s[0, :3]).sum() >= 3 - found for s in made.scores.values())
-
-
 def test_a_window_ranks_or_filters(index: MemoryIndex) -> None:
     day_two = (JANUARY + 24 * HOUR, JANUARY + 48 * HOUR)
     ranked = ask(index, SearchConfig(), "rex", window=day_two)
@@ -104,9 +95,6 @@ def test_a_window_ranks_or_filters(index: MemoryIndex) -> None:
 def test_a_hard_window_that_holds_nothing_filters_nothing(index: MemoryIndex) -> None:
     config = SearchConfig(time_window="filter")
     assert ask(index, config, "rex", window=(JANUARY + 200 * HOUR, JANUARY + 300 * HOUR)).allowed_QE.all()
-    # What the moment forbids stays forbidden, also when the window would hold it.
-    made = ask(index, config, "rex", window=(JANUARY + 48 * HOUR, JANUARY + 72 * HOUR), as_of=JANUARY + 2 * HOUR)
-    assert made.allowed_QE[0, :3].tolist() == [True, False, False]
 
 
 def test_the_end_of_a_window_is_not_in_it(index: MemoryIndex) -> None:
@@ -122,5 +110,5 @@ def test_a_memory_without_events() -> None:
     from magma_gpu.types import MemoryNote
 
     empty = index_of(all_tables([MemoryNote(memory_id="m")]))
-    made = measure(empty, np.zeros((2, 64), np.float32), [["rex"], []], [None, (0, 1)], [None, 5], SearchConfig())
+    made = measure(empty, np.zeros((2, 64), np.float32), [["rex"], []], [None, (0, 1)], SearchConfig())
     assert made.fused_QE.shape == (2, 0)

@@ -55,7 +55,6 @@ def test_a_whole_run_in_processes(tmp_path: Path) -> None:
     assert refused(Ran(missing.returncode, missing.stdout, missing.stderr))
 
 
-@pytest.mark.xfail(strict=True, reason="the command line prints what standard output cannot encode")
 def test_output_in_a_small_encoding(examples_store: Path) -> None:
     ran = process(
         *("query", examples_store, "What is the name of the new apprentice?", "--memory", "ana", "--json"),

@@ -138,7 +138,6 @@ def test_question_files_that_do_not_fit(
     assert words in refused(run("query", examples_store, "--queries", path))
 
 
-@pytest.mark.xfail(strict=True, reason="queries.py cuts lines with splitlines, which also cuts inside a JSON string")
 def test_a_question_may_hold_a_line_separator(run: Any, examples_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "queries.jsonl"
     row = {"memory_id": "ana", "query_id": "1", "question": "Why\u2028did Ana\u0085move?"}
@@ -152,10 +151,7 @@ def test_a_question_may_hold_a_line_separator(run: Any, examples_store: Path, tm
     "place",
     [
         "none/results.jsonl",
-        pytest.param(
-            "file/results.jsonl",
-            marks=pytest.mark.xfail(strict=True, reason="write_results removes its temporary file below a file"),
-        ),
+        pytest.param("file/results.jsonl"),
     ],
 )
 def test_results_that_cannot_be_written(run: Any, examples_store: Path, tmp_path: Path, place: str) -> None:

@@ -119,7 +119,8 @@ def content_text(value: object) -> tuple[str, str | None]:
 
 
 def _read_part(part: dict[str, object], texts: list[str], captions: list[str]) -> None:
-    if part.get("type") in _NO_TEXT_PARTS or part.get("content_type") in _NO_TEXT_PARTS:
+    kinds = (part.get("type"), part.get("content_type"))
+    if any(isinstance(kind, str) and kind in _NO_TEXT_PARTS for kind in kinds):
         for key in ("alt", "alt_text", "caption"):
             alt = part.get(key)
             if isinstance(alt, str) and not is_blank(alt):

@@ -5,7 +5,6 @@ spilled rows and from the complete files that are there; it redoes no finished s
 """
 
 import contextlib
-import shutil
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +65,7 @@ def build(
     sources = find_sources(inputs)
     store = Store(out)
     report = BuildReport(runner=config.run.runner, num_workers=config.run.num_workers)
-    if not store.root.exists():
+    if not store.exists():
         # Nothing is left behind when no input can be read.
         _check_formats(sources, options, report)
     with store.lock():
@@ -140,7 +139,7 @@ def finish(
     plan = Plan(store, base.manifest, options.until, report, reduces, others, redo)
     tasks = plan.first_tasks()
     with progress("build", plan.num_steps(), quiet=options.quiet, unit="shard") as shown:
-        for outcome in runner.run(str(store.root), config, tasks, plan.then):
+        for outcome in runner.run(store.where, config, tasks, plan.then):
             shown.add(outcome)
     plan.save()
     for stage, made in report.stages.items():
@@ -231,7 +230,7 @@ class _Reading:
         by_number = {t.shard: t for t in tasks}
         done: dict[str, PieceDone] = {}
         with progress("read", len(tasks), quiet=self._options.quiet, unit="piece") as shown:
-            for outcome in self._runner.run(str(self._store.root), self._config, tasks, _nothing_more):
+            for outcome in self._runner.run(self._store.where, self._config, tasks, _nothing_more):
                 shown.add(outcome)
                 if isinstance(outcome, ShardFailed):
                     name = by_number[outcome.shard].piece.source.name
@@ -296,8 +295,8 @@ def _check_space(store: Store, pieces: Sequence[Piece]) -> None:
     """
     size = sum(p.source.path.stat().st_size for p in pieces if p.first == 0 and p.source.member is None)
     needed = estimated_bytes(store) or size // 2
-    free = shutil.disk_usage(store.root).free
-    if free < needed:
+    free = store.place.free_bytes()
+    if free is not None and free < needed:
         raise StoreError(
             f"'{store.root}' has {free / 1e6:,.1f} MB free and this build needs about {needed / 1e6:,.1f} MB: "
             "free some space, or use another --out."

@@ -5,6 +5,7 @@ exit code 2; a build of which some inputs or shards failed ends with 1; Ctrl-C w
 """
 
 import argparse
+import io
 import json
 import logging
 import signal
@@ -165,7 +166,8 @@ def _finish(args: argparse.Namespace, document: Any, text: str) -> None:
     if not args.quiet and text:
         print(text)
     if args.json:
-        print(json.dumps(document, ensure_ascii=False))
+        # Escapes keep it one line for every reader: some characters of a log end a line elsewhere.
+        print(json.dumps(document))
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -328,6 +330,10 @@ _COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows its escape; it is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="magma-gpu: %(message)s", stream=sys.stderr)
     try:

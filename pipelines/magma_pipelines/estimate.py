@@ -6,10 +6,9 @@ than the number of turns where single memories are large, which a sample cannot 
 """
 
 import json
-import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ def estimate_build(
         "load_seconds": round(measured.load_seconds, 1),
         "bytes": round(total + factor * measured.spill_bytes),
         "bytes_of_store": round(total),
-        "bytes_free": shutil.disk_usage(_existing(out)).free,
+        "bytes_free": _free_bytes(out),
         "num_workers": workers,
         "sample": {
             "bytes": sum(s.num_bytes for s in samples),
@@ -88,9 +87,9 @@ def estimate_build(
     }
 
 
-def _existing(folder: Path) -> Path:
-    folder = folder.absolute()
-    return folder if folder.exists() else _existing(folder.parent)
+def _free_bytes(out: Path) -> int | None:
+    store = Store(out)
+    return store.place.free_bytes() if store.exists() or out.parent == out else _free_bytes(out.absolute().parent)
 
 
 def _sample(source: Any, format: str, options: ReadOptions) -> _Sample:
@@ -236,7 +235,7 @@ def compare_estimate(store: Store, report: BuildReport) -> dict[str, Any] | None
         "turns": report.ingest.turns_in,
         "tokens": int(encoded.get("tokens", 0)),
         "seconds": round(report.seconds, 1),
-        "bytes_of_store": sum(size for _, size in _files(store)),
+        "bytes_of_store": _store_bytes(store),
     }
     return {
         name: {
@@ -248,13 +247,10 @@ def compare_estimate(store: Store, report: BuildReport) -> dict[str, Any] | None
     }
 
 
-def _files(store: Store) -> Iterator[tuple[str, int]]:
-    for tables in STAGE_TABLES.values():
-        for table in tables:
-            folder = store.path(table)
-            for file in sorted(folder.glob("shard-*.parquet")) if folder.is_dir() else ():
-                yield file.name, file.stat().st_size
+def _store_bytes(store: Store) -> int:
+    files = (f for tables in STAGE_TABLES.values() for t in tables for f in store.shard_files(t))
+    return sum(len(store.read_bytes(f) or b"") for f in files)
 
 
 def drop_estimate(store: Store) -> None:
-    store.path(ESTIMATE).unlink(missing_ok=True)
+    store.remove(ESTIMATE)

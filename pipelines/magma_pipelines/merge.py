@@ -59,7 +59,7 @@ def merge(
 
 
 def _task(manifest: Manifest, shard: int, others: Sequence[tuple[Store, Manifest]]) -> ReduceTask:
-    parts = tuple(OtherShard(str(s.root.absolute()), entries_of(m, "ingest", shard)) for s, m in others)
+    parts = tuple(OtherShard(s.where, entries_of(m, "ingest", shard)) for s, m in others)
     return ReduceTask(shard, manifest.fingerprints["ingest"], others=parts, tombstones=manifest.tombstones)
 
 

@@ -1,5 +1,6 @@
 """Question files in, result files out: JSONL or Parquet by the file's ending."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,7 +76,7 @@ def _rows(path: Path) -> list[Any]:
         return rows
     rows = []
     try:
-        lines = data.decode("utf-8-sig").splitlines()
+        lines = data.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InputError(f"'{path}' is neither Parquet nor JSONL in UTF-8.") from None
     for number, line in enumerate(lines, 1):
@@ -105,7 +106,8 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
     except OSError as error:
         raise write_error(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def results_table(results: Sequence[Result]) -> pa.Table:

@@ -38,7 +38,7 @@ def labelled_questions(paths: Sequence[Path]) -> tuple[list[Question], list[tupl
     evidence: list[tuple[str, ...]] = []
     for path in paths:
         try:
-            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
             for row in rows:
                 if row["evidence"]:
                     questions.append(
@@ -75,8 +75,8 @@ def examples(
     for memory_id in sorted({q.memory_id for q in questions}):
         rows = [i for i, q in enumerate(questions) if q.memory_id == memory_id]
         (index,) = indexes = memory.indexes([memory_id])
-        asked = memory.analyse([questions[i] for i in rows], indexes, vectors[rows])
-        signals = measure(index, asked.query_QD, asked.terms, asked.windows, asked.as_of, settings)
+        asked = memory.analyse([questions[i] for i in rows], indexes, [0] * len(rows), vectors[rows])
+        signals = measure(index, asked.query_QD, asked.terms, asked.windows, settings)
         (view,) = memory.views(indexes)
         part, made = candidate_features(index, asked, signals, hand_on(index, signals, settings), view, count)
         x[rows, : part.shape[1]] = made

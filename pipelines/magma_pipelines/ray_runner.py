@@ -40,7 +40,7 @@ class RayRunner:
         if self._pool is None or not self._pool.is_for(root, config):
             self._stop_actors()
             self._started |= _connect(config.run.num_workers)
-            self._pool = _Actors(os.path.abspath(root), config)  # noqa: PTH100
+            self._pool = _Actors(root, config)
         yield from self._pool.run(tasks, then)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class _Actors:
         self._failed_starts = 0
 
     def is_for(self, root: str, config: Config) -> bool:
-        return (os.path.abspath(root), config) == (self._root, self._config)  # noqa: PTH100
+        return (root, config) == (self._root, self._config)
 
     def _has_gpu(self) -> bool:
         wanted = self._config.run.device

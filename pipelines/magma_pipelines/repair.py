@@ -130,7 +130,7 @@ def check_files(store: Store, base: Base, *, checksum: bool) -> Base:
             lost.setdefault(shard, []).append(table)
         else:
             # Not left there, so that nothing takes it for finished work.
-            store.path(entry.file).unlink(missing_ok=True)
+            store.remove(entry.file)
             manifest = manifest.with_entries(shard, dict.fromkeys(STAGE_TABLES[stage_of[table]]))
     for (table, shard, _), damage in zip(stale, found[len(entries) :], strict=True):
         if damage is not None:

@@ -173,4 +173,4 @@ def record_failure(store: Store, failure: ShardFailed) -> None:
 
 
 def forget_failure(store: Store, stage: str, shard: int) -> None:
-    store.path(failure_name(stage, shard)).unlink(missing_ok=True)
+    store.remove(failure_name(stage, shard))

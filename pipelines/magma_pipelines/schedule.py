@@ -120,11 +120,11 @@ class Plan:
     def _previous(self, stage: str, shard: int) -> Iterator[OtherShard]:
         stale = {t: e for t in STAGE_TABLES[stage] if (e := self.manifest.stale_entry(t, shard)) is not None}
         if stale:
-            yield OtherShard(str(self._store.root.absolute()), stale)
+            yield OtherShard(self._store.where, stale)
         for store, manifest in self._others:
             entries = {t: e for t in STAGE_TABLES[stage] if (e := manifest.entry(t, shard)) is not None}
             if entries:
-                yield OtherShard(str(store.root.absolute()), entries)
+                yield OtherShard(store.where, entries)
 
     def _save(self) -> None:
         now = time.perf_counter()

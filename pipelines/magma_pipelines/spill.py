@@ -6,10 +6,7 @@ started again reads no finished piece and reduces no finished shard twice; a com
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,16 +26,11 @@ class Spill:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.folder = store.path(SPILL)
 
     # ------------------------------------------------------------------ pieces
 
     def write(self, key: str) -> "PieceWriter":
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(self.folder, error) from error
-        return PieceWriter(self.folder, key)
+        return PieceWriter(self._store, key)
 
     def finish(self, done: PieceDone, writer: "PieceWriter") -> None:
         """Makes a piece count."""
@@ -63,32 +55,28 @@ class Spill:
             numbers = shards.get(str(shard))
             if not numbers:
                 continue
-            with (
-                pa.memory_map(str(self.folder / f"{document['files']}.{kind}.arrow")) as source,
-                ipc.open_file(source) as file,
-            ):
+            name = f"{SPILL}/{document['files']}.{kind}.arrow"
+            with self._store.place.open_input(name) as source, ipc.open_file(source) as file:
                 batches = [file.get_batch(n) for n in numbers]
                 rows[kind] = [pa.Table.from_batches(batches, PIECE_SCHEMAS[kind])]
         return rows
 
     def _index(self, key: str) -> dict[str, Any] | None:
+        data = self._store.read_bytes(f"{SPILL}/{key}.json")
         try:
-            document: dict[str, Any] = json.loads((self.folder / f"{key}.json").read_bytes())
-        except (OSError, ValueError):
+            document: dict[str, Any] | None = None if data is None else json.loads(data)
+        except ValueError:
             return None
         return document
 
     def prune(self, keys: set[str]) -> None:
         """Deletes the pieces of other builds."""
-        for file in self._files():
-            if file.name.split(".")[0].split("-")[0] not in keys and not file.name.startswith("reduced-"):
-                file.unlink(missing_ok=True)
+        for name in self._store.place.names(SPILL):
+            if name.split(".")[0].split("-")[0] not in keys and not name.startswith("reduced-"):
+                self._store.remove(f"{SPILL}/{name}")
 
     def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _files(self) -> Iterator[Path]:
-        return iter(sorted(self.folder.iterdir())) if self.folder.is_dir() else iter(())
+        self._store.remove(SPILL)
 
     # ------------------------------------------------------------------ reduced shards
 
@@ -132,8 +120,8 @@ def _reduced_name(task: ReduceTask) -> str:
 class PieceWriter:
     """Writes the rows of a piece as they come, in bounded memory."""
 
-    def __init__(self, folder: Path, key: str) -> None:
-        self._folder = folder
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
         # Of two attempts at one piece neither writes into the other's files.
         self.name = f"{key}-{os.urandom(4).hex()}"
         self._open: dict[str, tuple[pa.NativeFile, ipc.RecordBatchFileWriter]] = {}
@@ -153,11 +141,14 @@ class PieceWriter:
                 self.index.setdefault(kind, {}).setdefault(shard, []).append(self._count[kind])
                 self._count[kind] += 1
         except OSError as error:
-            raise write_error(self._folder, error) from error
+            raise write_error(self._store.path(SPILL), error) from error
+
+    def _file(self, kind: str) -> str:
+        return f"{SPILL}/{self.name}.{kind}.arrow"
 
     def _writer(self, kind: str) -> ipc.RecordBatchFileWriter:
         if kind not in self._open:
-            sink = pa.OSFile(str(self._folder / f"{self.name}.{kind}.arrow"), "wb")
+            sink = self._store.place.open_output(self._file(kind))
             options = ipc.IpcWriteOptions(compression="lz4")
             self._open[kind] = (sink, ipc.new_file(sink, PIECE_SCHEMAS[kind], options=options))
             self._count[kind] = 0
@@ -169,13 +160,9 @@ class PieceWriter:
             for kind, (sink, writer) in self._open.items():
                 writer.close()
                 sink.close()
-                descriptor = os.open(self._folder / f"{self.name}.{kind}.arrow", os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                self._store.place.settle(self._file(kind))
         except OSError as error:
-            raise write_error(self._folder, error) from error
+            raise write_error(self._store.path(SPILL), error) from error
 
     def discard(self) -> None:
         """Removes what was written; a full disk needs the room."""
@@ -184,4 +171,4 @@ class PieceWriter:
                 sink.close()
             except OSError:
                 pass
-            (self._folder / f"{self.name}.{kind}.arrow").unlink(missing_ok=True)
+            self._store.remove(self._file(kind))

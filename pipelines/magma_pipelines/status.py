@@ -25,8 +25,8 @@ def status(path: Path) -> dict[str, Any]:
     )
     return {
         "store": str(path),
-        "finished": store.path(MANIFEST).exists(),
-        "building": store.path(BUILDING).exists(),
+        "finished": store.exists(MANIFEST),
+        "building": store.exists(BUILDING),
         "shards": manifest.num_shards,
         "memories": sum(e.rows for e in memories.values()),
         "turns": turns,
@@ -38,8 +38,8 @@ def status(path: Path) -> dict[str, Any]:
 def _stage(store: Store, manifest: Manifest, stage: str) -> dict[str, Any]:
     tables = STAGE_TABLES[stage]
     done = sum(all(manifest.entry(t, s) is not None for t in tables) for s in range(manifest.num_shards))
-    folder = store.path(f"failed/{stage}")
-    failed = sorted(f.stem for f in folder.glob("shard-*.json")) if folder.is_dir() else []
+    names = store.place.names(f"failed/{stage}")
+    failed = [n.removesuffix(".json") for n in names if n.startswith("shard-") and n.endswith(".json")]
     return {
         "stage": stage,
         "done": done,

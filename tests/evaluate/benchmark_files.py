@@ -1,4 +1,4 @@
-"""Benchmark files made of `examples/`, in the schemas of LoCoMo and LongMemEval; nothing of a published set is in them."""
+"""Benchmark files made of `examples/` in the schemas of LoCoMo and LongMemEval; no published set is in them."""
 
 import datetime
 import json
