@@ -27,6 +27,7 @@ class Signals:
 
     Attributes:
         scores: signal -> float32 [Q, E].
+        ranks: signal -> int32 [Q, E], the event's rank from 1; 0 where it is no hit.
         fused_QE: weighted reciprocal rank fusion, float64, best of a question = 1; 0 where no signal hits.
         raw: the same scores for every event, hit or not; what rankers read.
         inside_QE: events about the window that the question names.
@@ -34,6 +35,7 @@ class Signals:
     """
 
     scores: dict[str, FloatQE]
+    ranks: dict[str, npt.NDArray[np.int32]]
     fused_QE: npt.NDArray[np.float64]
     raw: dict[str, FloatQE]
     inside_QE: BoolQE
@@ -87,18 +89,25 @@ def measure(
         # Inside the window the closest in meaning come first.
         scores["time"] = np.where(inside & allowed, raw["dense"], np.float32(-np.inf))
         weights["time"] = config.weight_time
-    return Signals(scores, fuse(scores, weights, config.rrf_k), raw, inside, allowed)
+    ranks = {name: rank(score) for name, score in scores.items()}
+    return Signals(scores, ranks, fuse(ranks, weights, config.rrf_k), raw, inside, allowed)
 
 
-def fuse(scores: dict[str, FloatQE], weights: dict[str, float], k: float) -> npt.NDArray[np.float64]:
-    """Weighted reciprocal rank fusion, scaled so that each question's best is 1; ties rank by event number."""
-    shape = next(iter(scores.values())).shape if scores else (0, 0)
+def rank(score_QE: FloatQE) -> npt.NDArray[np.int32]:
+    """Ranks of each row from 1, best first; ties go to the smaller event number; 0 where the score is -inf."""
+    by = np.argsort(-score_QE, axis=1, kind="stable")
+    made = np.empty(by.shape, dtype=np.int32)
+    np.put_along_axis(made, by, np.arange(1, by.shape[1] + 1, dtype=np.int32)[None, :], axis=1)
+    made[np.isneginf(score_QE)] = 0
+    return made
+
+
+def fuse(ranks: dict[str, npt.NDArray[np.int32]], weights: dict[str, float], k: float) -> npt.NDArray[np.float64]:
+    """Weighted reciprocal rank fusion of `rank`s, scaled so that each question's best is 1."""
+    shape = next(iter(ranks.values())).shape if ranks else (0, 0)
     fused = np.zeros(shape, dtype=np.float64)
-    for name, score in scores.items():
-        by = np.argsort(-score, axis=1, kind="stable")
-        part = np.zeros(shape, dtype=np.float64)
-        np.put_along_axis(part, by, weights[name] / (k + np.arange(1, shape[1] + 1))[None, :], axis=1)
-        fused += np.where(np.isneginf(score), 0.0, part)
+    for name, of in ranks.items():
+        fused += np.where(of > 0, weights[name] / (k + of), 0.0)
     return scaled(fused)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from magma_gpu.evaluate.metrics import REFUSAL as REFUSAL
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.narrate import narrate
 from magma_gpu.search import Found
@@ -21,8 +22,6 @@ from magma_gpu.types import INTENTS, Question
 if TYPE_CHECKING:
     from magma_gpu.memory import Memory
 
-# What is said where the evidence holds no answer.
-REFUSAL = "Not mentioned in the conversation."
 # Changes when prompts do; part of what an answer is kept under.
 PROMPT_VERSION = 1
 
@@ -180,8 +179,8 @@ def write_prompt(task: Task) -> Prompt:
     )
 
 
-_ANSWER = re.compile(r"^\W*answer\W*:\s*(.*?)(?=^\W*evidence\W*:|\Z)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
-_EVIDENCE = re.compile(r"^\W*evidence\W*:\s*(.*)\Z", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_ANSWER = re.compile(r"^\W*answer\W*:[*_\s]*(.*?)(?=^\W*evidence\W*:|\Z)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+_EVIDENCE = re.compile(r"^\W*evidence\W*:[*_\s]*(.*)\Z", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 _THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 

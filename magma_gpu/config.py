@@ -123,7 +123,8 @@ class ResolveConfig:
 class SearchConfig:
     """How questions are answered; it changes no file of a store. See docs/search.md."""
 
-    policy: str = "smooth"
+    # learned, smooth or paper.
+    policy: str = "learned"
     # Events returned.
     k: int = 20
     # Tokens of context for the answering model.

@@ -55,8 +55,9 @@ class MemoryIndex:
     lexical: LexicalIndex
     lexical_window: LexicalIndex
     missing: tuple[str, ...]
-    # Tokens of each event's block of context, filled in as they are counted.
-    block_tokens: dict[int, int]
+    # Each event's line of context and its tokens, filled in as they are asked for; tokens of other lines by their text.
+    blocks: dict[int, tuple[str, int]]
+    line_tokens: dict[str, int]
 
     @property
     def num_events(self) -> int:
@@ -125,7 +126,8 @@ def build_index(
         lexical=LexicalIndex(terms),
         lexical_window=LexicalIndex(window_terms),
         missing=missing,
-        block_tokens={},
+        blocks={},
+        line_tokens={},
     )
 
 

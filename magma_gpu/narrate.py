@@ -104,21 +104,28 @@ def narrate(
     Returns:
         the context and its number of tokens.
     """
-    uncounted = [f.event for f in found if f.event not in index.block_tokens]
-    # With its line end, which is a token to some tokenizers.
-    for event, tokens in zip(uncounted, count_tokens([f"{block(index, e)}\n" for e in uncounted]), strict=True):
-        index.block_tokens[event] = tokens
+    uncounted = {f.event: block(index, f.event) for f in found if f.event not in index.blocks}
+    folds = [_fold(n) for n in (1, 99, max(1, len(found)))]
+    lines = [*uncounted.values(), *(line for line in folds if line not in index.line_tokens)]
+    counted: dict[str, int] = {}
+    if lines:
+        # With its line end, which is a token to some tokenizers.
+        counted = dict(zip(lines, count_tokens([f"{line}\n" for line in lines]), strict=True))
+        index.line_tokens.update({line: counted[line] for line in folds if line in counted})
+    for event, line in uncounted.items():
+        index.blocks[event] = (line, counted[line])
     ordered = order(index, found, intent)
-    fold = max(count_tokens([f"{_fold(n)}\n" for n in (1, 99, max(1, len(found)))]))
+    fold = max(index.line_tokens[line] for line in folds)
     kept: set[int] = set()
     used = 0
     for f in found:
         # Every kept event may leave a folded run on each side.
         gaps = len(kept) + 2 if len(kept) + 1 < len(found) else 0
-        if used + index.block_tokens[f.event] + fold * gaps <= budget:
+        tokens = index.blocks[f.event][1]
+        if used + tokens + fold * gaps <= budget:
             kept.add(f.event)
-            used += index.block_tokens[f.event]
-    lines: list[str] = []
+            used += tokens
+    lines = []
     folded = 0
     for told in [*ordered, None]:
         if told is not None and told.event not in kept:
@@ -129,7 +136,7 @@ def narrate(
             used += fold
         folded = 0
         if told is not None:
-            lines.append(block(index, told.event))
+            lines.append(index.blocks[told.event][0])
     return "\n".join(lines), used
 
 

@@ -1,8 +1,8 @@
 """A small learned ranker: features of candidate events in, one score each out.
 
-Some equal networks (a linear part and two hidden layers) fitted with different seeds, averaged. It computes in float64
-and rounds, so that a question's scores do not depend on the batch. It is fitted listwise: the events that hold the
-evidence share the probability of a softmax over a question's candidates.
+Some equal networks (a linear part and two hidden layers) fitted with different seeds, averaged. Scores are computed in
+float64 and rounded, so that a question's scores do not depend on the batch. It is fitted listwise: the events that hold
+the evidence share the probability of a softmax over a question's candidates.
 
 Q questions, C candidates, F features, M members, H hidden.
 """
@@ -24,6 +24,9 @@ from magma_gpu.features import NAMES
 WEIGHTS = Path(__file__).parent / "weights" / "ranker.safetensors"
 _HIDDEN = (64, 32)
 _CLAMP = 5.0
+# The scale of a feature that is not used; rows that fit a cache.
+_UNUSED = 1e12
+_BLOCK = 2048
 
 
 class Ranker(nn.Module):
@@ -62,11 +65,30 @@ class Ranker(nn.Module):
         hidden = nn.functional.dropout(hidden, dropout, training=dropout > 0)
         return torch.einsum("mqch,mh->mqc", hidden, self.w3_MH) + torch.einsum("qcf,mf->mqc", x, self.wide_MF)
 
-    def score(self, x_QCF: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Mean scores [Q, C] of this float64 module, rounded to float32."""
+    def score(self, x_QCF: npt.NDArray[np.float32], valid_QC: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """Mean scores [Q, C], computed in float64 and rounded to float32; 0 where a candidate is not valid."""
+        out = np.zeros(valid_QC.shape, dtype=np.float32)
+        rows = x_QCF[valid_QC]
+        made = np.empty(len(rows), dtype=np.float32)
+        members, _, first = self.w1_MFH.shape
+        used = self.scale < _UNUSED
         with torch.inference_mode():
-            made: npt.NDArray[np.float32] = self(torch.from_numpy(x_QCF.astype(np.float64))).mean(0).float().numpy()
-        return made
+            w1 = self.w1_MFH[:, used].double().permute(1, 0, 2).reshape(-1, members * first)
+            b1, b2 = self.b1_MH.double().reshape(-1), self.b2_MH.double()
+            w2, w3, wide = self.w2_MHH.double(), self.w3_MH.double(), self.wide_MF[:, used].double().mean(0)
+            mean, scale = self.mean[used].double(), self.scale[used].double()
+            columns = used.numpy()
+            for at in range(0, len(rows), _BLOCK):
+                x = torch.from_numpy(rows[at : at + _BLOCK, columns].astype(np.float64))
+                x = x.sub_(mean).div_(scale).clamp_(-_CLAMP, _CLAMP)
+                hidden = torch.addmm(b1, x, w1).relu_()
+                total = x @ wide
+                for m in range(members):
+                    deep = torch.addmm(b2[m], hidden[:, m * first : (m + 1) * first], w2[m]).relu_()
+                    total += (deep @ w3[m]) / members
+                made[at : at + _BLOCK] = total.float().numpy()
+        out[valid_QC] = made
+        return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +147,7 @@ def fit(
         model.mean = x[valid].mean(dim=0)
         model.scale = x[valid].std(dim=0) + 1e-3
         # An unused feature is constant after scaling.
-        model.scale = torch.where(used > 0, model.scale, torch.full_like(model.scale, 1e12))
+        model.scale = torch.where(used > 0, model.scale, torch.full_like(model.scale, _UNUSED))
         optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
         steps = epochs * -(-len(has) // batch)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
@@ -146,7 +168,7 @@ def fit(
         for name, parameter in whole.named_parameters():
             parameter.copy_(torch.cat([dict(m.named_parameters())[name] for m in members]))
     whole.mean, whole.scale = members[0].mean, members[0].scale
-    return whole.double().eval()
+    return whole.eval()
 
 
 def save(ranker: Ranker, card: dict[str, Any], path: Path = WEIGHTS) -> None:
@@ -179,4 +201,4 @@ def load(path: Path = WEIGHTS) -> Ranker:
         raise StoreError(f"The ranker weights '{path}' were fitted for other features; run: magma-gpu train ranker.")
     ranker = Ranker(len(NAMES), state["w1_MFH"].shape[0])
     ranker.load_state_dict(state)
-    return ranker.double().eval()
+    return ranker.eval()

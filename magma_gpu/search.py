@@ -134,19 +134,7 @@ def _search_memory(
     )
 
 
-def _ranks(signals: Signals) -> dict[str, npt.NDArray[np.int64]]:
-    """Rank of each event by each signal, from 1; 0 where it is no hit."""
-    ranks = {}
-    for name, score in signals.scores.items():
-        by = np.argsort(-score, axis=1, kind="stable")
-        rank = np.empty(by.shape, dtype=np.int64)
-        np.put_along_axis(rank, by, np.arange(1, by.shape[1] + 1)[None, :], axis=1)
-        rank[np.isneginf(score)] = 0
-        ranks[name] = rank
-    return ranks
-
-
-def _signals_of(ranks: dict[str, npt.NDArray[np.int64]], q: int, event: int) -> dict[str, int]:
+def _signals_of(ranks: dict[str, npt.NDArray[np.int32]], q: int, event: int) -> dict[str, int]:
     return {name: int(rank[q, event]) for name, rank in ranks.items() if rank[q, event]}
 
 
@@ -193,7 +181,6 @@ def _collect(
     config: SearchConfig,
 ) -> list[Search]:
     """Returns the first events of each question's order, each with why it is there; a score of 0 is not found."""
-    ranks = _ranks(signals)
     top = order[:, : config.k]
     rows = np.arange(len(top))[:, None]
     own = signals.fused_QE[rows, top]
@@ -210,7 +197,7 @@ def _collect(
             if largest[q, place]:
                 edge, _, source = handed.given[int(best[q, place])]
                 path = _step(index, int(source[q, event]), event, edge)
-            found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(ranks, q, event)))
+            found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(signals.ranks, q, event)))
         results.append(Search(tuple(found), int((signals.fused_QE[q] > 0).sum()), False))
     return results
 
@@ -272,7 +259,7 @@ def _learned(
     chosen, x = candidate_features(index, asked, signals, handed, view, config.num_candidates)
     valid = chosen >= 0
     at = (np.broadcast_to(np.arange(len(chosen))[:, None], chosen.shape)[valid], chosen[valid])
-    rated = np.where(valid, ranker.score(x).astype(np.float64), -np.inf)
+    rated = np.where(valid, ranker.score(x, valid).astype(np.float64), -np.inf)
     best = np.where(valid.any(axis=1), rated.max(axis=1), 0.0)
     # Candidates first, by what the ranker says of them; what `smooth` found beyond them comes after.
     key = handed.total_QE - _BELOW
@@ -321,8 +308,7 @@ def _spread(
 
 def _paper(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> list[Search]:
     walks = walk_from(index, asked, signals, config)
-    ranks = _ranks(signals)
-    return [_visited(index, walks, q, signals, ranks, config) for q in range(len(asked.questions))]
+    return [_visited(index, walks, q, signals, config) for q in range(len(asked.questions))]
 
 
 def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> Walks:
@@ -349,7 +335,6 @@ def _visited(
     walks: Walks,
     q: int,
     signals: Signals,
-    ranks: dict[str, npt.NDArray[np.int64]],
     config: SearchConfig,
 ) -> Search:
     """Ranks what a walk visited: the fused score of a node, and less so how well the walk rates it among its hop."""
@@ -373,7 +358,7 @@ def _visited(
             float(final[i] / best),
             int(hop[at[i]]),
             tuple(walks.path(q, int(at[i]))),
-            _signals_of(ranks, q, int(events[i])),
+            _signals_of(signals.ranks, q, int(events[i])),
         )
         for i in by
     )

@@ -73,14 +73,20 @@ class Gold:
     audited_sessions: tuple[str, ...] = ()
     # Evidence said after the question's own time, which a search as of that time may not see.
     num_evidence_later: int = 0
+    # Whether anything was said after the question's own time.
+    is_asked_early: bool = False
 
     def asked(self, *, ignore_time: bool = False) -> Question:
-        """The question without anything that is known of its answer."""
+        """The question without anything that is known of its answer.
+
+        Args:
+            ignore_time: ask after everything was said, even where the question's own time is earlier.
+        """
         return Question(
             memory_id=self.memory_id,
             query_id=self.query_id,
             question=self.question,
-            time=None if ignore_time else self.time,
+            time=None if ignore_time and self.is_asked_early else self.time,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -178,6 +184,7 @@ def _gold(
         audited_evidence=audited,
         audited_sessions=tuple(dict.fromkeys(session_of[e] for e in audited)),
         num_evidence_later=len(later),
+        is_asked_early=asked_at is not None and any(t is not None and t > asked_at for t in time_of.values()),
     )
 
 

@@ -52,7 +52,7 @@ class BenchOptions:
         benchmark: locomo or longmemeval.
         limit: the first so many questions and what they need; None for all.
         audit: corrections of the gold, LoCoMo alone.
-        ignore_time: ask without the questions' own time, so that later turns count too.
+        ignore_time: ask after everything was said, even where a question's own time is earlier.
         engine: who answers; None for retrieval alone. judge: who judges the answers.
     """
 

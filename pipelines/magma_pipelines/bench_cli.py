@@ -39,7 +39,7 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
         one.add_argument("--resamples", metavar="N", type=int, default=2000, help="of the bootstrap (default 2000)")
         one.add_argument("--seed", metavar="N", type=int, default=0, help="of the bootstrap (default 0)")
         one.add_argument(
-            "--ignore-time", action="store_true", help="ask without the questions' dates: later turns count too"
+            "--ignore-time", action="store_true", help="ask after everything was said, whatever the questions' dates"
         )
         if name == "locomo":
             one.add_argument("--audit", metavar="FILE", type=Path, help="corrections of the gold, scored beside it")

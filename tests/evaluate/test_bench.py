@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchmark_files import locomo_file, longmemeval_file
+from chat_server import said, serve
 from magma_pipelines.bench import BenchOptions, run_bench
 from magma_pipelines.cli import main
 
@@ -180,6 +181,38 @@ def test_longmemeval_is_a_memory_a_question(tmp_path: Path) -> None:
     assert report["questions"]["n"] == report["questions"]["conversations"] == 4
     overall = report["systems"]["bm25"]["metrics"]["original"]["overall"]
     assert overall["session_recall@5"]["value"] > 0.5
+
+
+def test_answers_and_verdicts_are_paid_for_once(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("httpx")
+    from magma_gpu.chat_client import ChatConfig, OpenAIEngine
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        asked = body["messages"][1]["content"]
+        if body["model"] != "answers":
+            return said("RIGHT: yes" if "Reference answer" in asked else "WRONG: it answers")
+        return said("Answer: bread\nEvidence: none")
+
+    audit = tmp_path / "audit.json"
+    entry = {"question_id": "locomo_0_qa1", "error_type": "X", "correct_evidence": [], "correct_answer": "never"}
+    audit.write_text(json.dumps([entry]), encoding="utf-8")
+    with serve(script) as served:
+        engine = OpenAIEngine(ChatConfig(base_url=served.url, model="answers", pause_s=0.01))
+        first, second = (ChatConfig(base_url=served.url, model=m, pause_s=0.01) for m in ("judge", "other"))
+        more: dict[str, Any] = {"systems": ("bm25",), "engine": engine, "audit": audit, "limit": 7}
+        report = run_bench(options(data, tmp_path / "run", judge=first, **more), hash_config())
+        models = [b["model"] for b in served.bodies]
+        # Seven answers; each judged leniently and strictly, and the one whose gold the audit changed again.
+        assert (models.count("answers"), models.count("judge")) == (7, 2 * 8)
+        report = run_bench(options(data, tmp_path / "run", judge=first, **more), hash_config())
+        assert len(served.bodies) == 7 + 16
+        run_bench(options(data, tmp_path / "run", judge=second, **more), hash_config())
+        assert [b["model"] for b in served.bodies][23:] == ["other"] * 16
+    tables = report["systems"]["bm25"]["metrics"]["original"]
+    assert tables["answerable"]["judge_strict"]["value"] == 1.0
+    assert tables["adversarial"]["judge_lenient"]["value"] == 0.0
+    assert report["answers"]["model"] == "answers"
+    assert report["judge"] == "judge"
 
 
 class LastTurns:
