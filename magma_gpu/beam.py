@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from magma_kernels.beam_search import BeamGraph, BeamParams, BeamQueries, BeamResult, beam_search
 
 from magma_gpu.anchors import cosines
 from magma_gpu.config import SearchConfig
 from magma_gpu.graph import GraphBatch
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.types import EDGE_TYPES
+from magma_kernels.beam_search import BeamGraph, BeamParams, BeamQueries, BeamResult, beam_search
 
 
 @dataclass(frozen=True, slots=True, eq=False)

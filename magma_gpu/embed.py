@@ -136,8 +136,11 @@ class SentenceEncoder:
         # Weights come from a folder; nothing may ask a hub.
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
         import torch
+        import transformers
         from sentence_transformers import SentenceTransformer
 
+        # A bar for loading the weights is no progress of a build.
+        transformers.utils.logging.disable_progress_bar()
         self._torch = torch
         self.model = SentenceTransformer(str(folder), device=device, local_files_only=True)
         self.model.eval()

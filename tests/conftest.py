@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from command_line import Ran, exit_code
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,9 +15,8 @@ SHARED = ROOT.parent / "shared"
 @pytest.fixture(scope="session")
 def examples_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of `examples/conversations.jsonl` by the hash encoder. Tests read it; those that change it copy it."""
-    from magma_pipelines.build import BuildOptions, build
-
     from magma_gpu.config import config_from
+    from magma_pipelines.build import BuildOptions, build
 
     out = tmp_path_factory.mktemp("examples") / "store"
     config = config_from({"embed": {"encoder": "hash"}, "run": {"device": "cpu"}})

@@ -2,11 +2,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_logs import HOUR, JANUARY, all_tables, index_of, turn
 
 from magma_gpu.anchors import Signals, cosines, fuse, measure, scaled
 from magma_gpu.config import SearchConfig
 from magma_gpu.memory_index import MemoryIndex
+from small_logs import HOUR, JANUARY, all_tables, index_of, turn
 
 HIT_NONE = -np.inf
 

@@ -9,16 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chat_server import said, serve
-from magma_pipelines.cli import main
-from small_logs import all_tables, index_of, turn
 
+from chat_server import said, serve
 from magma_gpu.answer import REFUSAL, Answer, Prompt, Task, make_tasks, read_reply, write_prompt
 from magma_gpu.errors import InputError
 from magma_gpu.evaluate.judge import Graded, judge, read_verdict, write_judge_prompt
 from magma_gpu.evaluate.metrics import is_refusal
 from magma_gpu.extractive import THRESHOLD, ExtractiveEngine, fit_threshold, interval_words
 from magma_gpu.types import Question
+from magma_pipelines.cli import main
+from small_logs import all_tables, index_of, turn
 
 ROOT = Path(__file__).resolve().parents[1]
 LOG = [

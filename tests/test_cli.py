@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import HASH, LOG, Ran, refused, tree
 
+from command_line import HASH, LOG, Ran, refused, tree
 from magma_gpu.store import Store
 
 # ----------------------------------------------------------------------------------------------------------- build

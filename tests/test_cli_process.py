@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from command_line import HASH, LOG, Ran, refused, tree
 
 HEAVY = ("torch", "sentence_transformers", "transformers", "faiss", "torch_geometric")

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from command_line import EXAMPLES, HASH, LOG, refused, tree
 
 # ------------------------------------------------------------------------------------------------- looking at a store

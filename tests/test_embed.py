@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_logs import ingest, turn
 
 from magma_gpu import embed
 from magma_gpu.config import Config, EmbedConfig, config_from
@@ -22,6 +21,7 @@ from magma_gpu.embed import (
 )
 from magma_gpu.errors import ConfigError, MissingPackageError, StoreError
 from magma_gpu.stages import EmbedStage, event_texts
+from small_logs import ingest, turn
 
 # 8 May 2023, 13:56 UTC.
 MAY = 1_683_554_160_000_000

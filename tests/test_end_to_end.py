@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from magma_pipelines.build import BuildOptions, build
 
 from magma_gpu.config import Config, config_from
 from magma_gpu.embed import MINILM_PACKAGE
@@ -19,6 +18,7 @@ from magma_gpu.schema import STAGE_TABLES
 from magma_gpu.store import Manifest, Store
 from magma_gpu.types import Question
 from magma_gpu.verify import verify
+from magma_pipelines.build import BuildOptions, build
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LOG = EXAMPLES / "conversations.jsonl"

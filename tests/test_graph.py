@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_logs import all_tables, turn
 
 from magma_gpu.graph import NO_TIME, NODE_TYPES, TRIPLES, TYPE_CODE, GraphBatch, MemoryGraph, build_graph, from_hetero
 from magma_gpu.schema import TABLES, vectors_schema
 from magma_gpu.types import EDGE_TYPES
+from small_logs import all_tables, turn
 
 
 def edges(name: str, pairs: list[tuple[str, str, float]]) -> pa.Table:

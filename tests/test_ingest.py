@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_logs import HOUR, JANUARY, column, contents, hours, ingest, reject, turn
 
 from magma_gpu.ingest import IngestCounts
 from magma_gpu.schema import STAGE_TABLES, TABLES
 from magma_gpu.types import MemoryNote, Question
+from small_logs import HOUR, JANUARY, column, contents, hours, ingest, reject, turn
 
 # -------------------------------------------------------------------------------------------------------- one log
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_logs import column, contents, ingest, reject, spill, turn
 
 from magma_gpu.config import IngestConfig
 from magma_gpu.ingest import IngestCounts, reduce_shard, spill_rows
 from magma_gpu.readers import find_sources, read_source
 from magma_gpu.store import shard_of
 from magma_gpu.types import MemoryNote, Question, Record, Turn
+from small_logs import column, contents, ingest, reject, spill, turn
 
 # -------------------------------------------------------------------------------------------- order independence
 

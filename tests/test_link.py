@@ -3,11 +3,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_logs import all_tables, turn
 
 from magma_gpu.config import LinkConfig
 from magma_gpu.link import link_shard, memory_slices, vectors_of
 from magma_gpu.schema import TABLES, vectors_schema
+from small_logs import all_tables, turn
 
 
 def shard(memories: dict[str, list[list[float] | None]]) -> tuple[pa.Table, pa.Table]:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_logs import all_tables, index_of, turn
 
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.narrate import block, iso, narrate, order
 from magma_gpu.search import Found
+from small_logs import all_tables, index_of, turn
 
 
 def words(texts: Sequence[str]) -> list[int]:

@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_logs import HOUR, JANUARY, all_tables, index_of, turn
 
 from magma_gpu.config import SearchConfig
 from magma_gpu.embed import HashEncoder
@@ -13,6 +12,7 @@ from magma_gpu.memory_index import MemoryIndex, said_until
 from magma_gpu.policy import PHI, structure_QR
 from magma_gpu.search import Asked, Search, search
 from magma_gpu.types import EDGE_TYPES, INTENTS, MemoryNote
+from small_logs import HOUR, JANUARY, all_tables, index_of, turn
 
 QUESTIONS = [
     "Why did Ana call the plumber?",

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_logs import ingest, turn
 
 from magma_gpu.errors import StoreError
 from magma_gpu.schema import STAGE_TABLES, TABLES, vectors_schema
 from magma_gpu.store import Entry, Manifest, Store, parquet_bytes, shard_of, stable_hash
+from small_logs import ingest, turn
 
 
 def manifest(**fields: Any) -> Manifest:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from magma_kernels import backend, beam_search, semantic_link
 from magma_kernels.beam_search import cases as beam_cases
 from magma_kernels.beam_search import reference as beam_reference

@@ -42,9 +42,8 @@ def _log(kind: str, what: object) -> None:
 
 def watch() -> None:
     """Makes this process log its work, and die at the point that the environment names."""
-    from magma_pipelines import worker
-
     from magma_gpu import embed, store
+    from magma_pipelines import worker
 
     encode, stage = embed.HashEncoder.encode, worker.Worker._stage
     spill, reduce = worker.spill_rows, worker.reduce_shard

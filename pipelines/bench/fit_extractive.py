@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from magma_pipelines.build import BuildOptions, build
-
 from magma_gpu.answer import make_tasks
 from magma_gpu.config import config_from
 from magma_gpu.evaluate.systems import plain_search
 from magma_gpu.extractive import THRESHOLD, ExtractiveEngine, fit_threshold
 from magma_gpu.memory import Memory
 from magma_gpu.types import Question
+from magma_pipelines.build import BuildOptions, build
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

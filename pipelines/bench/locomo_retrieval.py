@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from magma_pipelines.build import BuildOptions, build
 
 from magma_gpu.config import Config, SearchConfig, load_config
 from magma_gpu.memory import Memory, Result
 from magma_gpu.store import Store
 from magma_gpu.types import Question
+from magma_pipelines.build import BuildOptions, build
 
 BUDGETS = (5, 10, 20, 50)
 CATEGORIES = {"1": "multi-hop", "2": "temporal", "3": "open-domain", "4": "single-hop", "5": "adversarial"}
@@ -51,7 +51,7 @@ def systems(base: SearchConfig) -> dict[str, SearchConfig]:
     )
     policies = {
         f"policy {name}": dataclasses.replace(base, policy=name, k=max(BUDGETS), context_tokens=16)
-        for name in ("smooth", "paper")
+        for name in ("smooth", "paper", "learned")
     }
     return {
         "dense": dataclasses.replace(plain, weight_dense=1.0),

@@ -15,10 +15,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from magma_gpu.timex import tag
 from time_layer_locomo import locomo_turns, score_category_2
 from time_layer_specs import EPOCH, STAND_IN, Found, Spec, read_specs, score, tagged
-
-from magma_gpu.timex import tag
 
 LANGUAGES = ("en", "es", "fr", "de", "zh", "ja")
 

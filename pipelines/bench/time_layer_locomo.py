@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from time_layer_specs import EPOCH, from_spans, one_more, share
-
 from magma_gpu.stamps import parse_stamps
 from magma_gpu.timex import tag
+from time_layer_specs import EPOCH, from_spans, one_more, share
 
 _MONTHS = "january february march april may june july august september october november december".split()
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split()

@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import magma_kernels
 import numpy as np
 import numpy.typing as npt
 
 import magma_gpu
+import magma_kernels
 from magma_gpu.answer import Engine, Task, make_tasks
 from magma_gpu.chat_client import ChatConfig
 from magma_gpu.config import BUILD_SECTIONS, Config

@@ -45,9 +45,8 @@ def examine(config: Config) -> dict[str, Any]:
     if "torch" not in have:
         missing.append("torch for everything: pip install magma-gpu")
         return document
-    from magma_kernels import backend
-
     from magma_gpu.device import pick_device
+    from magma_kernels import backend
 
     try:
         device = pick_device(config.run.device)

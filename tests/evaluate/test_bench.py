@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from benchmark_files import locomo_file, longmemeval_file
-from chat_server import said, serve
-from magma_pipelines.bench import BenchOptions, run_bench
-from magma_pipelines.cli import main
 
+from chat_server import said, serve
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError
 from magma_gpu.evaluate import systems as systems_module
@@ -20,6 +18,8 @@ from magma_gpu.evaluate.gold import MemoryTurns
 from magma_gpu.evaluate.systems import Returned
 from magma_gpu.extractive import ExtractiveEngine
 from magma_gpu.types import Question
+from magma_pipelines.bench import BenchOptions, run_bench
+from magma_pipelines.cli import main
 
 SYSTEMS = ("smooth", "bm25", "recency", "full-context", "paper", "paper-no-causal")
 

@@ -5,9 +5,8 @@ import json
 import random
 from pathlib import Path
 
-from magma_pipelines.build import BuildOptions, build
-
 from magma_gpu.config import load_config
+from magma_pipelines.build import BuildOptions, build
 
 HOSTILE = '</script><script>window.broken=1</script><img src=x onerror="window.broken=2"><b>bold</b> @@DATA@@'
 

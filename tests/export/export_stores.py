@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from magma_pipelines.build import BuildOptions, build
-
 from magma_gpu.config import load_config
+from magma_pipelines.build import BuildOptions, build
 
 ODD = 'O\'Neil, "Bo" <b>&amp;</b>\r\nline two\nline three; a|b\tend'
 ODD_MEMORY = 'team/"a,b"; <x>'

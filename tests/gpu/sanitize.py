@@ -5,6 +5,7 @@ import sys
 from dataclasses import fields, replace
 
 import torch
+
 from magma_kernels.beam_search import _cupy, reference
 from magma_kernels.beam_search.cases import awkward_cases, random_case
 

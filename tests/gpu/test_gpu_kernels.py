@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from magma_kernels import backend, beam_search, semantic_link
 from magma_kernels.beam_search import cases as beam_cases
 from magma_kernels.beam_search import reference as beam_reference

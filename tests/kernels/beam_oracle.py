@@ -8,6 +8,7 @@ rounds once.
 from dataclasses import dataclass
 
 import numpy as np
+
 from magma_kernels.beam_search import BeamGraph, BeamParams, BeamQueries
 
 ONE = np.float32

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from magma_kernels.beam_search import BeamResult, _cupy, reference
 from magma_kernels.beam_search.cases import Case, awkward_cases, events_case, random_case
 

@@ -10,6 +10,7 @@ import beam_oracle
 import numpy as np
 import pytest
 import torch
+
 from magma_kernels.beam_search import BeamParams, BeamQueries, BeamResult, beam_search, reference
 from magma_kernels.beam_search.cases import Case, awkward_cases, events_case, graph_of, random_case
 

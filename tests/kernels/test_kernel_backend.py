@@ -5,6 +5,7 @@ import logging
 
 import pytest
 import torch
+
 from magma_kernels import backend
 from magma_kernels.beam_search import beam_search
 from magma_kernels.beam_search.cases import awkward_cases, random_case

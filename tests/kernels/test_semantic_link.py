@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+
 from magma_kernels import backend
 from magma_kernels.semantic_link import LinkResult, _tiled, reference, semantic_link
 from magma_kernels.semantic_link.cases import Case, awkward_cases, duplicates_case, random_case

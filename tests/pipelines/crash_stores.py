@@ -8,10 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from magma_gpu.config import Config, config_from
 from magma_pipelines.build import BuildOptions, BuildReport, build
 from magma_pipelines.runner import Runner
-
-from magma_gpu.config import Config, config_from
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import crash_stores as stores
 import pytest
-from magma_pipelines.cli import main
-from magma_pipelines.forget import forget
-from magma_pipelines.merge import merge
-from magma_pipelines.reshard import reshard
-from magma_pipelines.status import status
 
 from magma_gpu.errors import StoreError
 from magma_gpu.memory import Memory
 from magma_gpu.schema import TABLES
 from magma_gpu.store import Store
 from magma_gpu.verify import verify
+from magma_pipelines.cli import main
+from magma_pipelines.forget import forget
+from magma_pipelines.merge import merge
+from magma_pipelines.reshard import reshard
+from magma_pipelines.status import status
 
 pytest.importorskip("moto")
 pytest.importorskip("flask")

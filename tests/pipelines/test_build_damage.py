@@ -8,11 +8,11 @@ from pathlib import Path
 
 import crash_stores as stores
 import pytest
-from magma_pipelines.cli import main
 
 from magma_gpu.errors import StoreError
 from magma_gpu.store import Store
 from magma_gpu.verify import verify
+from magma_pipelines.cli import main
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import crash_stores as stores
 import pytest
-from magma_pipelines.build import BuildOptions, dry_run
 
 from magma_gpu.errors import StoreError
+from magma_pipelines.build import BuildOptions, dry_run
 
 
 def test_estimate_of_a_small_log_counts_it(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import crash_stores as stores
 import pytest
+
+from magma_gpu.config import Config
 from magma_pipelines.ray_runner import RayRunner
 from magma_pipelines.runner import Then
 from magma_pipelines.tasks import Outcome, Task
-
-from magma_gpu.config import Config
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(280)]
 

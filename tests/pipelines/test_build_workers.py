@@ -6,13 +6,13 @@ from pathlib import Path
 
 import crash_stores as stores
 import pytest
-from magma_pipelines.runner import LocalRunner, Then
-from magma_pipelines.tasks import Outcome, Task
-from magma_pipelines.worker import Worker
 
 from magma_gpu.config import Config
 from magma_gpu.store import Store
 from magma_gpu.verify import verify
+from magma_pipelines.runner import LocalRunner, Then
+from magma_pipelines.tasks import Outcome, Task
+from magma_pipelines.worker import Worker
 
 SETTINGS = ["--set", "embed.encoder=hash", "--set", "ingest.num_shards=4", "--device", "cpu", "--quiet"]
 SETTINGS += ["--set", "run.num_workers=2", "--set", "run.max_attempts=2"]

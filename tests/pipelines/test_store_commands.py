@@ -6,16 +6,16 @@ from pathlib import Path
 
 import crash_stores as stores
 import pytest
-from magma_pipelines.cli import main
-from magma_pipelines.diff import diff
-from magma_pipelines.forget import forget
-from magma_pipelines.merge import extract, merge
-from magma_pipelines.reshard import reshard
 
 from magma_gpu.errors import ConfigError, InputError, StoreError
 from magma_gpu.extract import RulesExtractor
 from magma_gpu.store import Store, shard_of
 from magma_gpu.verify import verify
+from magma_pipelines.cli import main
+from magma_pipelines.diff import diff
+from magma_pipelines.forget import forget
+from magma_pipelines.merge import extract, merge
+from magma_pipelines.reshard import reshard
 
 
 @pytest.fixture(scope="module")
