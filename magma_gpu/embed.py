@@ -140,7 +140,7 @@ class SentenceEncoder:
         from sentence_transformers import SentenceTransformer
 
         # A bar for loading the weights is no progress of a build.
-        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self._torch = torch
         self.model = SentenceTransformer(str(folder), device=device, local_files_only=True)
         self.model.eval()

@@ -1,5 +1,6 @@
 """Fixtures for the tests of the core: the store of `examples/`, made once."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from command_line import Ran, exit_code
+
+# Threads of small products wait for each other longer than they work; processes that tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"

@@ -1,10 +1,16 @@
 """A build that is killed anywhere and run again ends in the same bytes, and does nothing twice."""
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import crash_stores as stores
 import pytest
+
+from magma_gpu.config import Config
+from magma_pipelines import schedule
+from magma_pipelines.runner import LocalRunner, Then
+from magma_pipelines.tasks import Outcome, Task
 
 SETTINGS = ["--set", "embed.encoder=hash", "--set", "ingest.num_shards=4", "--device", "cpu", "--quiet"]
 
@@ -91,6 +97,34 @@ def test_a_build_killed_before_it_was_ingested_has_no_effect(tmp_path: Path, log
     stores.make(logs[1:], out)
     stores.make(logs[1:], tmp_path / "alone")
     assert stores.content(out) == stores.content(tmp_path / "alone")
+
+
+class _Interrupted(LocalRunner):
+    """Stops after some outcomes of a stage, as Ctrl-C does."""
+
+    def __init__(self, stage: str, number: int) -> None:
+        super().__init__()
+        self.stage, self.left = stage, number
+
+    def run(self, root: str, config: Config, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
+        for outcome in super().run(root, config, tasks, then):
+            yield outcome
+            self.left -= outcome.stage == self.stage
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("stage", "number", "is_in"), [("ingest", 3, False), ("ingest", 4, True), ("embed", 2, True)])
+def test_logs_count_once_all_shards_are_ingested(
+    tmp_path: Path, logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, stage: str, number: int, is_in: bool
+) -> None:
+    monkeypatch.setattr(schedule, "_SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(schedule, "_SAVE_SHARE", 0)
+    with pytest.raises(KeyboardInterrupt):
+        stores.make(logs[:1], tmp_path / "out", runner=_Interrupted(stage, number))
+    stores.make(logs[1:], tmp_path / "out")
+    stores.make(logs if is_in else logs[1:], tmp_path / "fresh")
+    assert stores.content(tmp_path / "out") == stores.content(tmp_path / "fresh")
 
 
 def test_changed_log_is_read_again_after_a_kill(tmp_path: Path, logs: tuple[Path, Path]) -> None:
