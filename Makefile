@@ -21,7 +21,7 @@ demo: install
 	@for question in "Why did Ana move to Porto?" "When did Ana play her first concert?" "Which instruments has Ana taken up?"; do \
 		echo; $(BIN)/magma-gpu query $(DEMO) "$$question" --memory ana --k 6 || exit 1; \
 	done
-	@echo; echo "The tables are Parquet files below $(DEMO)/: $$(cd $(DEMO) && ls -d */ | tr -d '/\n' | sed 's/\([a-z]\)$$/\1/')"
+	@echo; echo "The tables are Parquet files below $(DEMO)/: $$(cd $(DEMO) && ls -d */ | tr '/\n' '  ')"
 
 lint: install
 	$(BIN)/ruff check .

@@ -37,15 +37,16 @@ class Walks:
     edge_type_QV: npt.NDArray[np.int32]
     truncated_Q: npt.NDArray[np.bool_]
 
+    def visited(self, query: int) -> dict[int, int]:
+        """Where each visited node of a query stands in its row."""
+        return {node: at for at, node in enumerate(self.node_QV[query].tolist()) if node >= 0}
+
     def path(self, query: int, at: int) -> list[tuple[int, str]]:
         """The way to a visited node: (node, edge type walked from it), from the anchor on; empty for an anchor."""
-        row = self.node_QV[query].tolist()
-        place = {node: i for i, node in enumerate(row) if node >= 0}
         steps: list[tuple[int, str]] = []
-        while self.parent_QV[query, at] >= 0:
-            parent = int(self.parent_QV[query, at])
+        while (parent := int(self.parent_QV[query, at])) >= 0:
             steps.append((parent, EDGE_TYPES[int(self.edge_type_QV[query, at])]))
-            at = place[parent]
+            at = int(np.flatnonzero(self.node_QV[query] == parent)[0])
         return steps[::-1]
 
 

@@ -154,6 +154,10 @@ def _rows(
             )
         weight = math.log1p(num_events / len(in_events)) / math.log1p(num_events)
         by_rule = {row[0] for row in rows if row[3] == "rule"}
+        # Looked up, not searched for: a speaker of a long memory stands in all of its events.
+        smallest: dict[str, str] = {}
+        for event_id, surface, *_ in rows:
+            smallest[event_id] = min(surface, smallest.get(event_id, surface))
         for event_id in in_events:
             edges.append(
                 {
@@ -163,7 +167,7 @@ def _rows(
                     "type": "entity",
                     "weight": min(weight, 1.0),
                     "origin": "rule" if event_id in by_rule else "llm",
-                    "evidence": min(row[1] for row in rows if row[0] == event_id),
+                    "evidence": smallest[event_id],
                 }
             )
     return Resolved(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magma_gpu.embed import day_of
-from magma_gpu.graph import NO_TIME, MemoryGraph, build_graph
+from magma_gpu.graph import NO_TIME, GraphBatch, MemoryGraph, build_graph
 from magma_gpu.lexical import Analyzer, LexicalIndex
 
 FloatED = npt.NDArray[np.float32]
@@ -33,6 +33,8 @@ class MemoryIndex:
 
     memory_id: str
     graph: MemoryGraph
+    # The graph as a traversal walks it.
+    walked: GraphBatch
     x_ED: FloatED
     window_ED: FloatED
     turn_ids: list[str]
@@ -102,6 +104,7 @@ def build_index(
     return MemoryIndex(
         memory_id=memory_id,
         graph=graph,
+        walked=GraphBatch.of([graph]),
         x_ED=x,
         window_ED=_window_means(x, before, after),
         turn_ids=events["turn_id"].to_pylist(),

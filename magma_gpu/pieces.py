@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magma_gpu.errors import InputError
-from magma_gpu.ingest import SPILL_SCHEMAS, Place, equal_key
+from magma_gpu.ingest import SPILL_SCHEMAS
 from magma_gpu.readers import Source, read_source
 from magma_gpu.readers.lines import numbered_lines, parse_line
 from magma_gpu.readers.turns import Conversation, ReadOptions, TurnMaker
 from magma_gpu.store import stable_hash
+from magma_gpu.turn_rows import Place, equal_key
 from magma_gpu.types import Record
 
 PIECE_BYTES = 32 << 20

@@ -19,7 +19,7 @@ from magma_gpu.anchors import Signals, measure, scaled
 from magma_gpu.beam import Walks, walk
 from magma_gpu.config import SearchConfig
 from magma_gpu.features import RankerView, features, view_scores
-from magma_gpu.graph import TYPE_CODE, GraphBatch
+from magma_gpu.graph import TYPE_CODE
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.policy import structure_QR
 from magma_gpu.ranker import Ranker
@@ -179,8 +179,12 @@ def _collect(
     score: npt.NDArray[np.float64],
     order: npt.NDArray[np.int64],
     config: SearchConfig,
+    walks: Walks | None = None,
 ) -> list[Search]:
-    """Returns the first events of each question's order, each with why it is there; a score of 0 is not found."""
+    """Returns the first events of each question's order, each with why it is there; a score of 0 is not found.
+
+    Where questions walked the graph, the way to an event is the walk's; anchors have none.
+    """
     top = order[:, : config.k]
     rows = np.arange(len(top))[:, None]
     own = signals.fused_QE[rows, top]
@@ -190,15 +194,19 @@ def _collect(
     results = []
     for q, events in enumerate(top.tolist()):
         found = []
+        visited = walks.visited(q) if walks is not None else {}
         for place, event in enumerate(events):
             if score[q, event] <= 0:
                 continue
             path: tuple[tuple[int, str], ...] = ()
-            if largest[q, place]:
+            if walks is not None and event in visited:
+                path = tuple(walks.path(q, visited[event]))
+            elif largest[q, place]:
                 edge, _, source = handed.given[int(best[q, place])]
                 path = _step(index, int(source[q, event]), event, edge)
             found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(signals.ranks, q, event)))
-        results.append(Search(tuple(found), int((signals.fused_QE[q] > 0).sum()), False))
+        truncated = bool(walks.truncated_Q[q]) if walks is not None else False
+        results.append(Search(tuple(found), len(visited) or int((signals.fused_QE[q] > 0).sum()), truncated))
     return results
 
 
@@ -267,7 +275,7 @@ def _learned(
     score = handed.total_QE * _LEAST
     score[at] = np.maximum(np.exp(rated - best[:, None])[valid], _LEAST)
     order = np.argsort(-key, axis=1, kind="stable")
-    return _collect(index, signals, handed, score, order, config)
+    return _collect(index, signals, handed, score, order, config, walk_from(index, asked, signals, config))
 
 
 def _spread(
@@ -321,7 +329,7 @@ def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: Search
         anchors.append((nodes, fused[q, nodes].astype(np.float32)))
     return walk(
         [index],
-        GraphBatch.of([index.graph]),
+        index.walked,
         np.zeros(len(top), dtype=np.int64),
         asked.query_QD,
         structure_QR(asked.intent_QI, config.lambda_structure, config.min_intent),

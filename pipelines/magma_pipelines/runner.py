@@ -114,7 +114,12 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, root, config, threads), daemon=True)
-        self.process.start()
+        # Ctrl-C reaches every process of the terminal, and the driver alone decides: a worker never sees it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()
         self.task: Task | None = None
 
@@ -202,7 +207,7 @@ class _Pool:
 
 def _serve(pipe: "Connection[Any, Any]", root: str, config: Config, threads: int) -> None:
     """What a worker process does: one task after the other, until the driver has gone."""
-    # Ctrl-C reaches every process of the terminal; the driver alone decides.
+    # Ended by the end of its pipe, or by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Before torch is imported, which a worker that only reads never does.
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)

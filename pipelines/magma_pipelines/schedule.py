@@ -128,7 +128,7 @@ class Plan:
 
     def _save(self) -> None:
         now = time.perf_counter()
-        if now < self._save_after or self._ingesting:
+        if now < self._save_after:
             return
         self.save()
         self._save_after = time.perf_counter() + max(_SAVE_EVERY_S, _SAVE_SHARE * (time.perf_counter() - now))
