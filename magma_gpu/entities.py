@@ -202,14 +202,15 @@ def resolve_shard(
     """
     dropped: Counter[str] = Counter()
     by_memory: dict[str, list[PlacedEvent]] = {}
-    names = ("memory_id", "event_id", "session_id", "position", "speaker", "text", "caption")
+    names = ("memory_id", "event_id", "session_id", "position", "speaker", "role", "text", "caption")
     for row in events.select(names).to_pylist():
         by_memory.setdefault(row["memory_id"], []).append(
             PlacedEvent(
                 event_id=row["event_id"],
                 session_id=row["session_id"],
                 position=row["position"],
-                speaker=row["speaker"],
+                # What an app itself writes into a chat is said by nobody.
+                speaker="" if row["role"] == row["speaker"] == "system" else row["speaker"],
                 text=row["text"] or row["caption"] or "",
             )
         )

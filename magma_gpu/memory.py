@@ -65,6 +65,8 @@ class Evidence:
     hop: int
     # From the anchor to this event: ids of the nodes passed and the edge type walked from each.
     path: tuple[tuple[str, str], ...]
+    # The same nodes as people know them: a turn id, an entity's name, or "an episode".
+    path_labels: tuple[str, ...]
     # Rank by each signal that found it.
     signals: dict[str, int]
     time: str | None
@@ -104,7 +106,10 @@ class Result:
                     "turn_id": e.turn_id,
                     "score": round(e.score, 6),
                     "hop": e.hop,
-                    "path": [{"node": node, "edge_type": kind} for node, kind in e.path],
+                    "path": [
+                        {"node": node, "edge_type": kind, "label": label}
+                        for (node, kind), label in zip(e.path, e.path_labels, strict=True)
+                    ],
                     "signals": e.signals,
                     "time": e.time,
                     "speaker": e.speaker,
@@ -432,6 +437,7 @@ class Memory:
                     score=f.score,
                     hop=f.hop,
                     path=tuple((graph.node_id(node), kind) for node, kind in f.path),
+                    path_labels=tuple(_label(index, node) for node, _ in f.path),
                     signals=f.signals,
                     time=iso(int(index.time_E[f.event])),
                     speaker=index.speakers[f.event],
@@ -444,6 +450,13 @@ class Memory:
             missing=index.missing,
             truncated=truncated,
         )
+
+
+def _label(index: MemoryIndex, node: int) -> str:
+    if node < index.num_events:
+        return index.turn_ids[node]
+    entity = node - index.graph.first_node("entity")
+    return "an episode" if entity < 0 else index.entity_names[entity][0]
 
 
 def _last(times: npt.NDArray[np.int64]) -> int | None:

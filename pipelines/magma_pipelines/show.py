@@ -89,7 +89,6 @@ def _notes(stage: Mapping[str, Any]) -> str:
 def result(found: Any) -> str:
     """One question's evidence: time, speaker, words, and in a line why it is there."""
     document = found.to_json()
-    ids = {e["event_id"]: e["turn_id"] for e in document["evidence"]}
     intent = ", ".join(f"{name} {document['intent'][name]:.2f}" for name in INTENTS)
     lines = [document["question"], f"intent: {intent}"]
     if document["window"]:
@@ -101,17 +100,17 @@ def result(found: Any) -> str:
     for rank, e in enumerate(document["evidence"], 1):
         when = e["time"][:16].replace("T", " ") if e["time"] else "no time"
         lines.append(f"{rank:3}. {when}  {e['speaker']}: {' '.join(e['text'].split())}")
-        lines.append(f"     [{e['turn_id']}] {why(e, ids)}")
+        lines.append(f"     [{e['turn_id']}] {why(e)}")
     lines.append(f"({document['context_tokens']} tokens of context)")
     return "\n".join(lines)
 
 
-def why(evidence: Mapping[str, Any], turn_ids: Mapping[str, str]) -> str:
+def why(evidence: Mapping[str, Any]) -> str:
     """Why an event is there: its ranks by the signals that found it, and the way it was reached."""
     signals = ", ".join(f"{_SIGNAL_WORDS[name]} #{rank}" for name, rank in evidence["signals"].items())
     parts = [f"score {evidence['score']:.2f}", signals or "no signal of its own"]
     if evidence["path"]:
-        steps = "".join(f"{turn_ids.get(s['node'], s['node'][:8])} -{s['edge_type']}-> " for s in evidence["path"])
+        steps = "".join(f"{s['label']} -{s['edge_type']}-> " for s in evidence["path"])
         parts.append(f"path {steps}here")
     return "; ".join(parts)
 
