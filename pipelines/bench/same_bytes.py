@@ -2,8 +2,8 @@
 
     python pipelines/bench/same_bytes.py --data locomo10.json --out docs/results/same_bytes.json
 
-The ways: all files at once; in reverse order; with another batch size; one after the other into the same store. A file's
-name holds a hash of the settings, batch size among them, so files are compared by table and shard.
+The ways: all files at once; in reverse order; with another batch size; one after the other into the same store. A
+file's name holds a hash of the settings, batch size among them, so files are compared by table and shard.
 """
 
 import argparse
