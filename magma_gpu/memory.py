@@ -8,9 +8,9 @@ import bisect
 import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,12 @@ from magma_gpu.graph import MemoryGraph, build_graph
 from magma_gpu.intent import IntentClassifier, load_classifier
 from magma_gpu.lexical import Analyzer
 from magma_gpu.memory_index import MemoryIndex, build_index, said_until
-from magma_gpu.narrate import iso, narrate
 from magma_gpu.ranker import WEIGHTS as RANKER_WEIGHTS
 from magma_gpu.ranker import Ranker
 from magma_gpu.ranker import load as load_ranker
+from magma_gpu.results import Result, make_result
 from magma_gpu.schema import STAGE_TABLES
-from magma_gpu.search import Asked, Found, Ranking, search
+from magma_gpu.search import Asked, Ranking, search
 from magma_gpu.stamps import parse_stamps
 from magma_gpu.store import Manifest, Store, shard_of
 from magma_gpu.types import INTENTS, Question
@@ -53,75 +53,6 @@ _TABLES = (
     "edges/entity",
 )
 _STAGE_OF_EDGE = {"temporal": "link", "semantic": "link", "causal": "resolve", "entity": "resolve"}
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One event of an answer, as people read it."""
-
-    event_id: str
-    turn_id: str
-    score: float
-    hop: int
-    # From the anchor to this event: ids of the nodes passed and the edge type walked from each.
-    path: tuple[tuple[str, str], ...]
-    # The same nodes as people know them: a turn id, an entity's name, or "an episode".
-    path_labels: tuple[str, ...]
-    # Rank by each signal that found it.
-    signals: dict[str, int]
-    time: str | None
-    speaker: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a memory says to one question. `evidence` is best first; `context` is in the order of telling."""
-
-    memory_id: str
-    query_id: str
-    question: str
-    intent: dict[str, float]
-    window: tuple[str | None, str | None] | None
-    evidence: tuple[Evidence, ...]
-    context: str
-    context_tokens: int
-    missing: tuple[str, ...]
-    truncated: bool
-
-    @property
-    def main_intent(self) -> str:
-        return max(self.intent, key=lambda name: self.intent[name])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "memory_id": self.memory_id,
-            "query_id": self.query_id,
-            "question": self.question,
-            "intent": self.intent,
-            "window": None if self.window is None else list(self.window),
-            "evidence": [
-                {
-                    "event_id": e.event_id,
-                    "turn_id": e.turn_id,
-                    "score": round(e.score, 6),
-                    "hop": e.hop,
-                    "path": [
-                        {"node": node, "edge_type": kind, "label": label}
-                        for (node, kind), label in zip(e.path, e.path_labels, strict=True)
-                    ],
-                    "signals": e.signals,
-                    "time": e.time,
-                    "speaker": e.speaker,
-                    "text": e.text,
-                }
-                for e in self.evidence
-            ],
-            "context": self.context,
-            "context_tokens": self.context_tokens,
-            "missing": list(self.missing),
-            "truncated": self.truncated,
-        }
 
 
 class Memory:
@@ -308,13 +239,15 @@ class Memory:
             asked = self.analyse([questions[i] for i in rows], indexes, memory, query_QD[rows])
             for place, found in enumerate(search(indexes, asked, self.config.search, self._ranking(indexes))):
                 i = rows[place]
-                results[i] = self._result(
+                intent = dict(zip(INTENTS, asked.intent_QI[place].tolist(), strict=True))
+                results[i] = make_result(
                     questions[i],
                     indexes[memory[place]],
-                    found.found,
-                    asked.intent_QI[place],
+                    found,
+                    intent,
                     asked.windows[place],
-                    found.truncated,
+                    self.config.search.context_tokens,
+                    self.encoder.count_tokens,
                 )
         return [results[i] for i in range(len(questions))]
 
@@ -410,53 +343,6 @@ class Memory:
                     "give it as 2024-05-31 or 2024-05-31T18:00:00Z."
                 )
         return [s.time for s in stamps]
-
-    def _result(
-        self,
-        question: Question,
-        index: MemoryIndex,
-        found: tuple[Found, ...],
-        intent: npt.NDArray[np.float64],
-        window: tuple[int, int] | None,
-        truncated: bool,
-    ) -> Result:
-        by_intent = dict(zip(INTENTS, intent.tolist(), strict=True))
-        main = max(by_intent, key=lambda name: by_intent[name])
-        context, tokens = narrate(index, found, main, self.config.search.context_tokens, self.encoder.count_tokens)
-        graph = index.graph
-        return Result(
-            memory_id=question.memory_id,
-            query_id=question.query_id,
-            question=question.question,
-            intent=by_intent,
-            window=None if window is None else (iso(window[0]), iso(window[1])),
-            evidence=tuple(
-                Evidence(
-                    event_id=graph.event_ids[f.event],
-                    turn_id=index.turn_ids[f.event],
-                    score=f.score,
-                    hop=f.hop,
-                    path=tuple((graph.node_id(node), kind) for node, kind in f.path),
-                    path_labels=tuple(_label(index, node) for node, _ in f.path),
-                    signals=f.signals,
-                    time=iso(int(index.time_E[f.event])),
-                    speaker=index.speakers[f.event],
-                    text=index.texts[f.event],
-                )
-                for f in found
-            ),
-            context=context,
-            context_tokens=tokens,
-            missing=index.missing,
-            truncated=truncated,
-        )
-
-
-def _label(index: MemoryIndex, node: int) -> str:
-    if node < index.num_events:
-        return index.turn_ids[node]
-    entity = node - index.graph.first_node("entity")
-    return "an episode" if entity < 0 else index.entity_names[entity][0]
 
 
 def _last(times: npt.NDArray[np.int64]) -> int | None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from magma_gpu.intent import IntentClassifier
-    from magma_gpu.memory import Memory, Result
+    from magma_gpu.memory import Memory
+    from magma_gpu.results import Result
 
 # Events that a search returns, so that the first fifty turns and twenty sessions are among them.
 DEPTH = 200

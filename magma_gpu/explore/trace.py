@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from magma_gpu.memory import Evidence, Memory, Result
+from magma_gpu.memory import Memory
 from magma_gpu.narrate import order
+from magma_gpu.results import Evidence, Result
 from magma_gpu.search import Found
 
 

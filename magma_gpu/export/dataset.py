@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
     from torch_geometric.loader import DataLoader
 
-    from magma_gpu.memory import Result
+    from magma_gpu.results import Result
 
 
 class MemoryGraphs(Dataset["HeteroData"]):

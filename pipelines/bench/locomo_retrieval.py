@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from magma_gpu.config import Config, SearchConfig, load_config
-from magma_gpu.memory import Memory, Result
+from magma_gpu.memory import Memory
+from magma_gpu.results import Result
 from magma_gpu.store import Store
 from magma_gpu.types import Question
 from magma_pipelines.build import BuildOptions, build

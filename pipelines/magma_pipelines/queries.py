@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from magma_gpu.errors import InputError
-from magma_gpu.memory import Result
+from magma_gpu.results import Result
 from magma_gpu.schema import TABLES
 from magma_gpu.store import write_error
 from magma_gpu.types import Question
