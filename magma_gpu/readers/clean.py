@@ -144,3 +144,9 @@ def excerpt(value: object) -> str:
         except (RecursionError, ValueError, TypeError):
             value = type(value).__name__
     return clean_id(value[:_EXCERPT_CHARS].replace("\0", ""))
+
+
+def shown(text: str, num_chars: int) -> str:
+    """Returns the beginning of what a log says as a message may show it: one line, and nothing a terminal obeys."""
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(plain.split())[:num_chars]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from magma_gpu.errors import InputError
+from magma_gpu.readers.clean import shown
 from magma_gpu.readers.lines import MAX_LINE_CHARS
 from magma_gpu.readers.peek import Peek, peek
 from magma_gpu.readers.source import Source
@@ -41,7 +42,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
     if not any(name in names for name in maker.text_columns):
         raise InputError(
             f"'{source.name}' has no column named {', '.join(maker.text_columns)} "
-            f"(got {', '.join(names)[:200]}); rename the column that holds the texts."
+            f"(got {shown(', '.join(names), 200)}); rename the column that holds the texts."
         )
     # The limit is the process's, and its default is below the length of long messages.
     csv.field_size_limit(MAX_LINE_CHARS)

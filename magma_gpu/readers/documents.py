@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from magma_gpu.errors import InputError
-from magma_gpu.readers.clean import excerpt
+from magma_gpu.readers.clean import excerpt, shown
 from magma_gpu.readers.json_stream import Broken, Paths, iter_items
 from magma_gpu.readers.lines import numbered_lines, parse_line
 from magma_gpu.readers.peek import Peek
@@ -46,7 +46,7 @@ def items_of(
         if isinstance(item, Broken):
             if is_first and item.is_rest:
                 raise InputError(
-                    f"'{source.name}' is not JSON at line {item.line} (got '{item.excerpt[:40]}'); "
+                    f"'{source.name}' is not JSON at line {item.line} (got '{shown(item.excerpt, 40)}'); "
                     "give the complete file, or name its format with --format."
                 )
             yield None, _reject(source, item.line, item.reason, item.excerpt)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from magma_gpu.errors import InputError
+from magma_gpu.readers import clean
 from magma_gpu.readers.openai import read_conversation
 from magma_gpu.readers.peek import Peek
 from magma_gpu.readers.source import Source
@@ -45,7 +46,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
     for rows in _batches(source, maker):
         if isinstance(rows, str):
             if number == 0:
-                raise InputError(f"'{source.name}' is not a Parquet file that can be read ({rows}).")
+                raise InputError(f"'{source.name}' is not a Parquet file that can be read ({clean.shown(rows, 200)}).")
             yield maker.reject("broken Parquet", rows, number + 1)
             return
         for row in rows:
@@ -70,7 +71,7 @@ def _batches(source: Source, maker: TurnMaker) -> Iterator[list[dict[str, Any]] 
 
 def _columns(schema: pa.Schema, maker: TurnMaker) -> list[str]:
     if not any(name in schema.names for name in (*maker.text_columns, "messages")):
-        got = ", ".join(schema.names[:20])
+        got = clean.shown(", ".join(schema.names[:20]), 200)
         raise InputError(
             f"'{maker.source.name}' has no column named {', '.join(maker.text_columns)} or messages "
             f"(got {got}); rename the column that holds the texts."

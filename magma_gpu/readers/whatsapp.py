@@ -115,7 +115,7 @@ def _layout(source: Source, date_order: str) -> _Layout:
     if not shapes:
         raise InputError(
             f"'{source.name}' has no line that begins with a stamp as WhatsApp writes it "
-            f"(its first line is '{clean.excerpt(first_line)[:60]}'); give an exported chat."
+            f"(its first line is '{clean.shown(first_line, 60)}'); give an exported chat."
         )
     shape = shapes.most_common(1)[0][0]
     num_day, num_month = fits[shape]

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from broken_logs import FORMS, BrokenLog, broken_log
-
 from magma_gpu.config import Config, IngestConfig, config_from
 from magma_gpu.errors import InputError, MagmaError
 from magma_gpu.ingest import IngestCounts, reduce_shard, spill_rows
@@ -50,8 +49,8 @@ def read_log(path: Path, log: BrokenLog) -> tuple[str, list[Record]]:
         detect_format(source)
     try:
         records = list(read_source(source, log.form, memory_id=None))
-    except InputError:
-        return "refused", []
+    except InputError as error:
+        return _refused(error), []
     for record in records:
         _check_storable(record)
     turns = sum(isinstance(r, Turn) for r in records)
@@ -59,6 +58,12 @@ def read_log(path: Path, log: BrokenLog) -> tuple[str, list[Record]]:
     if turns:
         return ("in part" if rejects else "read"), records
     return ("rejected" if rejects else "empty"), records
+
+
+def _refused(error: MagmaError) -> str:
+    # One sentence, in which nothing of the log can move a terminal's cursor.
+    assert str(error).isprintable(), f"not one printable line: {error}"
+    return "refused"
 
 
 def _check_storable(record: Record) -> None:
@@ -164,9 +169,9 @@ def build_log(folder: Path, log: BrokenLog, *, by_content: bool = True) -> str:
     options = BuildOptions(quiet=True, format="auto" if by_content else log.form)
     try:
         report = build([str(path)], store, hash_config(), options)
-    except MagmaError:
-        assert not store.exists() or not (store / "manifest.json").exists(), "a refused log left a store"
-        return "refused"
+    except MagmaError as error:
+        assert not (store / "manifest.json").exists(), "a refused log left a store"
+        return _refused(error)
     assert not report.failed, report.failed[0].trace
     counts = report.ingest
     assert counts.balanced(), counts
