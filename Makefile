@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml configs/cpu-constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint configs/cpu-constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint configs/cpu-constraints.txt --editable '.[cpu,ray]' --group lint --group test
+	$(BIN)/python -m pip install --quiet --constraint configs/cpu-constraints.txt --editable '.[cpu,ray]' --group lint --group notebooks --group test
 	touch $@
 
 demo: install

@@ -5,6 +5,7 @@ read as results: a stage takes finished work over from them when it makes its ta
 """
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -150,6 +151,13 @@ def _tables_document(tables: Tables) -> dict[str, Any]:
 
 def _tables(document: dict[str, Any]) -> Tables:
     return {
-        table: {int(shard): Entry(e["file"], e["rows"], e["sha256"]) for shard, e in shards.items()}
+        table: {int(shard): _entry(table, int(shard), e) for shard, e in shards.items()}
         for table, shards in document.items()
     }
+
+
+def _entry(table: str, shard: int, document: dict[str, Any]) -> Entry:
+    # A manifest may come from elsewhere: nothing outside the table's own folder is opened or removed.
+    if not re.fullmatch(rf"{re.escape(table)}/shard-{shard:05d}-[0-9a-f]{{12}}\.parquet", document["file"]):
+        raise ValueError(f"the file name {document['file']!r} of {table}")
+    return Entry(document["file"], document["rows"], document["sha256"])

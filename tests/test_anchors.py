@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from magma_gpu.anchors import Signals, cosines, fuse, measure, scaled
+from magma_gpu.anchors import Signals, cosines, fuse, measure, rank, scaled
 from magma_gpu.config import SearchConfig
 from magma_gpu.memory_index import MemoryIndex
 from small_logs import HOUR, JANUARY, all_tables, index_of, turn
@@ -16,8 +16,11 @@ def test_reciprocal_rank_fusion_by_hand() -> None:
         "dense": np.array([[0.9, 0.5, HIT_NONE, 0.7]], np.float32),
         "lexical": np.array([[HIT_NONE, 3.0, 3.0, HIT_NONE]], np.float32),
     }
-    made = fuse(scores, {"dense": 1.0, "lexical": 2.0}, 60.0)
-    # Ranks: dense 0, 3, 1; lexical 1, 2 (a tie goes to the smaller event).
+    ranks = {name: rank(score) for name, score in scores.items()}
+    # A tie goes to the smaller event; no hit has no rank.
+    assert ranks["dense"].tolist() == [[1, 3, 0, 2]]
+    assert ranks["lexical"].tolist() == [[0, 1, 2, 0]]
+    made = fuse(ranks, {"dense": 1.0, "lexical": 2.0}, 60.0)
     raw = [1 / 61, 1 / 63 + 2 / 61, 2 / 62, 1 / 62]
     assert made.tolist() == [pytest.approx([r / raw[1] for r in raw])]
     assert made[0, 1] == 1.0
@@ -25,8 +28,8 @@ def test_reciprocal_rank_fusion_by_hand() -> None:
 
 def test_fusion_of_no_hits_and_of_no_events() -> None:
     nothing = np.full((2, 3), HIT_NONE, np.float32)
-    assert fuse({"dense": nothing}, {"dense": 1.0}, 60.0).tolist() == [[0, 0, 0], [0, 0, 0]]
-    assert fuse({"dense": np.zeros((2, 0), np.float32)}, {"dense": 1.0}, 60.0).shape == (2, 0)
+    assert fuse({"dense": rank(nothing)}, {"dense": 1.0}, 60.0).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert fuse({"dense": rank(np.zeros((2, 0), np.float32))}, {"dense": 1.0}, 60.0).shape == (2, 0)
 
 
 def test_scaling() -> None:

@@ -22,7 +22,7 @@ def message_of(values: dict[str, Any]) -> str:
 def test_defaults() -> None:
     config = load_config()
     assert config == Config()
-    assert (config.link.num_neighbors, config.link.threshold, config.search.policy) == (5, 0.5, "smooth")
+    assert (config.link.num_neighbors, config.link.threshold, config.search.policy) == (5, 0.5, "learned")
     assert set(BUILD_SECTIONS) | {"search", "run"} == {f.name for f in dataclasses.fields(Config)}
 
 

@@ -129,16 +129,19 @@ def test_ids_of_any_kind_are_found_again(memory: str, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- manifest
 
 
+EVENTS, TIMES = (f"{table}/shard-00001-0123456789ab.parquet" for table in ("events", "times"))
+
+
 def test_a_manifest_survives_its_json() -> None:
-    full = manifest().with_entries(1, {"events": Entry("events/x", 3, "ab"), "times": Entry("times/x", 0, "cd")})
+    full = manifest().with_entries(1, {"events": Entry(EVENTS, 3, "ab"), "times": Entry(TIMES, 0, "cd")})
     assert Manifest.from_json(full.to_json(), "here") == full
-    assert full.entry("events", 1) == Entry("events/x", 3, "ab")
+    assert full.entry("events", 1) == Entry(EVENTS, 3, "ab")
     assert full.entry("events", 0) is None
     assert full.entry("vectors", 1) is None
-    assert full.files() == {"events/x", "times/x"}
+    assert full.files() == {EVENTS, TIMES}
     less = full.with_entries(1, {"events": None})
-    assert less.files() == {"times/x"}
-    assert full.files() == {"events/x", "times/x"}
+    assert less.files() == {TIMES}
+    assert full.files() == {EVENTS, TIMES}
 
 
 @pytest.mark.parametrize(
@@ -152,6 +155,8 @@ def test_a_manifest_survives_its_json() -> None:
         b'{"format_version": 1}',
         b'{"format_version": 1, "config": {}, "fingerprints": {}, "models": {}, "num_shards": 1, "tables": []}',
         b'{"format_version": 1, "config": {}, "fingerprints": {}, "models": {}, "num_shards": 1, "tables": {"a": 3}}',
+        b'{"format_version": 1, "config": {}, "fingerprints": {}, "models": {}, "num_shards": 1, "tables": {"events": '
+        b'{"00000": {"file": "../../secret.parquet", "rows": 1, "sha256": ""}}}}',
     ],
 )
 def test_a_damaged_manifest_is_one_sentence(data: bytes, tmp_path: Path) -> None:
@@ -172,8 +177,8 @@ def test_another_format_version_is_refused_by_name(version: object, tmp_path: Pa
 
 def test_a_commit_removes_what_is_not_named_and_nothing_else(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    old = store.write_table("memories", 0, "old000000000", memories("a"))
-    new = store.write_table("memories", 0, "new000000000", memories("b"))
+    old = store.write_table("memories", 0, "01d000000000", memories("a"))
+    new = store.write_table("memories", 0, "0e3000000000", memories("b"))
     (tmp_path / "memories" / "notes.txt").write_text("mine")
     store.save_building(manifest())
     store.commit(manifest().with_entries(0, {"memories": new}))

@@ -108,7 +108,7 @@ def _active_path(mapping: dict[str, Any], current: Any) -> list[str]:
 def _last_leaf(mapping: dict[str, Any]) -> str | None:
     """Returns where the last children lead from the first root: what a reader of the chat would see."""
     nodes = {name: node for name, node in mapping.items() if isinstance(node, dict)}
-    name = next((name for name, node in nodes.items() if node.get("parent") not in nodes), None)
+    name = next((name for name, node in nodes.items() if not _is_below(node.get("parent"), nodes)), None)
     seen = set()
     while name is not None and name not in seen:
         seen.add(name)
@@ -119,6 +119,11 @@ def _last_leaf(mapping: dict[str, Any]) -> str | None:
             break
         name = following[-1]
     return name
+
+
+def _is_below(parent: Any, nodes: dict[str, Any]) -> bool:
+    # What stands for a name may be anything, and a list cannot be looked up.
+    return isinstance(parent, str) and parent in nodes
 
 
 def _plain_row(message: Any, name: str) -> Any:

@@ -107,8 +107,9 @@ def _parquet(rng: random.Random) -> ValidLog:
             cells = [row.get(name) for row in rows]
             try:
                 columns[name] = pa.array(cells)
+                pq.write_table(pa.table({name: columns[name]}), io.BytesIO())
             except (pa.ArrowException, UnicodeError, OverflowError):
-                # Columns of mixed types are no Parquet; as texts they are.
+                # Columns of mixed types are no Parquet, nor are objects without a member; as texts they are.
                 words = [None if c is None else str(c).encode("utf-8", "replace").decode() for c in cells]
                 columns[name] = pa.array(words, pa.string())
         out = io.BytesIO()

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("store", metavar="DIR", type=Path)
     query.add_argument("question", metavar="QUESTION", nargs="?")
     query.add_argument("--memory", metavar="ID", help="may be left out where DIR holds one memory")
-    query.add_argument("--policy", metavar="NAME", help="smooth (default) or paper")
+    query.add_argument("--policy", metavar="NAME", help="learned (default), smooth or paper")
     query.add_argument("--k", metavar="N", type=int, help="how many events to return")
     query.add_argument("--as-of", metavar="TIME", help="use nothing that was said later")
     query.add_argument(

@@ -26,7 +26,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = generated("hub_entity", tmp_path_factory.mktemp("hub"))
     said = [json.loads(line) for line in (folder / "hub_entity.jsonl").read_text().splitlines()]
     turns = [{"id": str(row["event_id"]), "role": "user", "text": row["text"]} for row in said]
-    made(folder / "out", jsonl(folder / "log.jsonl", turns))
+    report = made(folder / "out", jsonl(folder / "log.jsonl", turns))
+    # Half a second; a minute where each event of the hub is looked for among all.
+    assert report.stage("resolve").seconds < 15
     return folder / "out"
 
 
