@@ -18,7 +18,7 @@ from magma_gpu.graph import NO_TIME
 from magma_gpu.lexical import Analyzer
 
 # Share of the question's words, by weight, that the best piece of evidence must hold.
-THRESHOLD = 0.3
+THRESHOLD = 0.32
 # Events of the evidence that are looked at, best first.
 _LOOKED_AT = 10
 # What each place further down in the ranking takes from an event's score.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from magma_gpu.errors import StoreError
-from magma_gpu.schema import FORMAT_VERSION
+from magma_gpu.schema import FORMAT_VERSION, TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,8 @@ def _tables(document: dict[str, Any]) -> Tables:
 
 
 def _entry(table: str, shard: int, document: dict[str, Any]) -> Entry:
-    # A manifest may come from elsewhere: nothing outside the table's own folder is opened or removed.
-    if not re.fullmatch(rf"{re.escape(table)}/shard-{shard:05d}-[0-9a-f]{{12}}\.parquet", document["file"]):
-        raise ValueError(f"the file name {document['file']!r} of {table}")
+    # A manifest may come from elsewhere: nothing outside the folders of tables is opened or removed.
+    folder, _, name = document["file"].rpartition("/")
+    if folder not in TABLES or not re.fullmatch(r"shard-\d{5,}-[0-9a-f]{12}\.parquet", name):
+        raise ValueError(f"the file name {document['file']!r} of {table}, shard {shard}")
     return Entry(document["file"], document["rows"], document["sha256"])
