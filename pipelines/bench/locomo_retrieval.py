@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from magma_gpu.config import Config, SearchConfig, load_config
+from magma_gpu.evaluate.systems import plain_search
 from magma_gpu.memory import Memory
 from magma_gpu.results import Result
 from magma_gpu.store import Store
@@ -33,41 +34,16 @@ CATEGORIES = {"1": "multi-hop", "2": "temporal", "3": "open-domain", "4": "singl
 
 def systems(base: SearchConfig) -> dict[str, SearchConfig]:
     """The plain rankings as settings of the same search, and the policies as they stand."""
-    plain = dataclasses.replace(
-        base,
-        policy="smooth",
-        k=max(BUDGETS),
-        context_tokens=16,
-        weight_dense=0.0,
-        weight_dense_window=0.0,
-        weight_lexical=0.0,
-        weight_lexical_window=0.0,
-        time_window="off",
-        smooth_next=0.0,
-        smooth_previous=0.0,
-        spread_semantic=0.0,
-        spread_causal=0.0,
-        spread_entity=0.0,
-        retrieval_threshold=-1.0,
-    )
-    policies = {
-        f"policy {name}": dataclasses.replace(base, policy=name, k=max(BUDGETS), context_tokens=16)
-        for name in ("smooth", "paper", "learned")
-    }
+    shown = dataclasses.replace(base, k=max(BUDGETS), context_tokens=16)
+    rrf = plain_search(shown, "rrf")
+    policies = {f"policy {name}": dataclasses.replace(shown, policy=name) for name in ("smooth", "paper", "learned")}
     return {
-        "dense": dataclasses.replace(plain, weight_dense=1.0),
-        "bm25": dataclasses.replace(plain, weight_lexical=1.0),
-        "rrf": dataclasses.replace(plain, weight_dense=1.0, weight_lexical=1.0),
+        **{name: plain_search(shown, name) for name in ("dense", "bm25", "rrf")},
         "rrf, bm25 twice, smoothed": dataclasses.replace(
-            plain, weight_dense=1.0, weight_lexical=2.0, smooth_next=0.25, smooth_previous=0.25
+            rrf, weight_lexical=2.0, smooth_next=0.25, smooth_previous=0.25
         ),
         "rrf of three, smoothed": dataclasses.replace(
-            plain,
-            weight_dense=1.0,
-            weight_dense_window=1.0,
-            weight_lexical=2.0,
-            smooth_next=0.35,
-            smooth_previous=0.15,
+            rrf, weight_dense_window=1.0, weight_lexical=2.0, smooth_next=0.35, smooth_previous=0.15
         ),
     } | policies
 
