@@ -6,6 +6,7 @@ same scores alone and in a batch. Q questions, E events, D embedding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,9 +94,27 @@ def measure(
     return Signals(scores, ranks, fuse(ranks, weights, config.rrf_k), raw, inside, allowed)
 
 
+def best_first(
+    score_QN: npt.NDArray[np.floating[Any]], number_QN: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    """The numbers of each row's columns by falling score, [Q, N]; equal scores go by the smaller number.
+
+    Args:
+        score_QN: compared as float32.
+        number_QN: what to return of each column, different within a row and below 2^31; the places where left out.
+    """
+    # Scores and numbers packed into one integer sort faster than a stable sort of floats; adding 0 makes -0 one with 0.
+    bits = (score_QN.astype(np.float32) + np.float32(0)).view(np.int32)
+    rising = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
+    packed = -rising.astype(np.int64) << 32
+    packed += np.arange(score_QN.shape[1]) if number_QN is None else number_QN
+    packed.sort(axis=1)
+    return packed & 0xFFFFFFFF
+
+
 def rank(score_QE: FloatQE) -> npt.NDArray[np.int32]:
     """Ranks of each row from 1, best first; ties go to the smaller event number; 0 where the score is -inf."""
-    by = np.argsort(-score_QE, axis=1, kind="stable")
+    by = best_first(score_QE)
     made = np.empty(by.shape, dtype=np.int32)
     np.put_along_axis(made, by, np.arange(1, by.shape[1] + 1, dtype=np.int32)[None, :], axis=1)
     made[np.isneginf(score_QE)] = 0

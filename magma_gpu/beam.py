@@ -41,12 +41,16 @@ class Walks:
         """Where each visited node of a query stands in its row."""
         return {node: at for at, node in enumerate(self.node_QV[query].tolist()) if node >= 0}
 
-    def path(self, query: int, at: int) -> list[tuple[int, str]]:
-        """The way to a visited node: (node, edge type walked from it), from the anchor on; empty for an anchor."""
+    def path(self, query: int, at: int, visited: dict[int, int]) -> list[tuple[int, str]]:
+        """The way to a visited node: (node, edge type walked from it), from the anchor on; empty for an anchor.
+
+        Args:
+            at: where the node stands in the query's row; `visited` says it of every node.
+        """
         steps: list[tuple[int, str]] = []
         while (parent := int(self.parent_QV[query, at])) >= 0:
             steps.append((parent, EDGE_TYPES[int(self.edge_type_QV[query, at])]))
-            at = int(np.flatnonzero(self.node_QV[query] == parent)[0])
+            at = visited[parent]
         return steps[::-1]
 
 

@@ -1,7 +1,8 @@
 """Turns the causal pairs of a shard's outcomes into table `edges/causal`, and counts what it drops.
 
 It believes no index and no quotation: both are checked against the events. Every kept edge leads from an
-earlier position to a later one, so the causal graph has no cycle whatever an extractor says.
+earlier position to a later one, so the causal graph has no cycle whatever an extractor says, and its words stand in the
+effect or in a cause of the same speaker, so no text of one speaker makes an edge to what another said.
 """
 
 import unicodedata
@@ -19,6 +20,8 @@ OUT_OF_RANGE = "causal: index not in the window"
 SELF_LOOP = "causal: cause is effect"
 BACKWARDS = "causal: effect not after its cause"
 NO_EVIDENCE = "causal: evidence in neither text"
+# Nobody can put a cause of their own before what somebody else did: the other must say so.
+NOT_THEIR_WORDS = "causal: effect of another speaker, who does not say so"
 LOW_CONFIDENCE = "causal: confidence too low"
 
 
@@ -126,8 +129,11 @@ def _reason(pair: CausalPair, events: Sequence[PlacedEvent], min_confidence: flo
     if cause.position >= effect.position:
         return BACKWARDS
     quoted = plain(pair.evidence)
-    if not quoted or not (quoted in plain(cause.text) or quoted in plain(effect.text)):
+    in_effect = quoted in plain(effect.text)
+    if not quoted or not (in_effect or quoted in plain(cause.text)):
         return NO_EVIDENCE
+    if not in_effect and cause.speaker != effect.speaker:
+        return NOT_THEIR_WORDS
     # Written so that a NaN is dropped too.
     if not pair.confidence >= min_confidence:
         return LOW_CONFIDENCE

@@ -5,14 +5,13 @@ key or a value of the wrong type is an error that names the nearest right one.
 """
 
 import dataclasses
-import difflib
 import tomllib
-import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from magma_gpu.config_values import Text, make_section, nearest
 from magma_gpu.errors import ConfigError
 
 Value = str | int | float | bool
@@ -26,6 +25,37 @@ def _one_of(section: str, name: str, got: object, *allowed: object) -> None:
 def _in_range(section: str, name: str, got: float, low: float, high: float) -> None:
     if not low <= got <= high:
         raise ConfigError(f"{section}.{name} must be from {low:g} to {high:g} (got {got:g}).")
+
+
+# What a row of a log may say (readers/turns.py knows the names that each goes by).
+ROW_FIELDS = (
+    *("memory_id", "session_id", "turn_id", "speaker", "role", "text", "time", "seq", "caption", "reply_to"),
+    *("session_time", "session_seq", "session_title"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadConfig:
+    """How inputs are read that have names of their own; never part of a fingerprint, as the inputs are none."""
+
+    # For rows of jsonl, csv, parquet and lists of messages: which column holds what, as in
+    # "text=Body, speaker=Sender, time=Sent at". A column inside an object is named by its path ("speaker=author.name").
+    fields: str = ""
+
+    def __post_init__(self) -> None:
+        for part in self.fields.split(",") if self.fields.strip() else ():
+            name, equals, column = part.partition("=")
+            if not equals or not column.strip() or name.strip() not in ROW_FIELDS:
+                raise ConfigError(
+                    f"read.fields wants FIELD=COLUMN pairs, as in 'text=Body, speaker=Sender', with fields of "
+                    f"{', '.join(ROW_FIELDS)} (got '{part.strip()}')."
+                )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Our field → their column; empty where rows have our names."""
+        pairs = [part.split("=", 1) for part in self.fields.split(",") if "=" in part]
+        return {field.strip(): column.strip() for field, column in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +86,8 @@ class IngestConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedConfig:
-    # "minilm": the packaged all-MiniLM-L6-v2; "hash": deterministic, for tests; else a sentence-transformers folder.
+    # "minilm": the packaged all-MiniLM-L6-v2; "hash": deterministic, for tests; "openai": a model behind an
+    # OpenAI-compatible server (run.embed_url); else a sentence-transformers folder.
     encoder: str = "minilm"
     # Revision or any name that tells two versions of one folder apart; part of the fingerprint.
     revision: str = ""
@@ -68,12 +99,18 @@ class EmbedConfig:
     batch_tokens: int = 512
     # Dimension of the hash encoder; others know their own.
     hash_dim: int = 64
+    # openai only: the server's name of the model, and the dimensions of its vectors.
+    model: str = ""
+    dim: int = 1536
 
     def __post_init__(self) -> None:
         _one_of("embed", "content", self.content, "text", "speaker_date_text", "previous_and_text")
         _one_of("embed", "dtype", self.dtype, "float32", "bfloat16")
         _in_range("embed", "batch_tokens", self.batch_tokens, 256, 1 << 20)
         _in_range("embed", "hash_dim", self.hash_dim, 8, 4096)
+        _in_range("embed", "dim", self.dim, 1, 65536)
+        if self.encoder == "openai" and not self.model:
+            raise ConfigError("embed.encoder 'openai' needs a model: set embed.model (got '').")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +135,43 @@ class LinkConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractConfig:
-    # "rules": deterministic, no model.
+    # "rules": deterministic, no model; "vllm": a model in this process; "openai": a model behind an OpenAI-compatible
+    # server (run.llm_url).
     engine: str = "rules"
     # Events in one window, and how many of them the next window repeats.
     window: int = 12
     overlap: int = 3
+    # Looks for causes that lie outside of a window, among the events that the graph suggests (Algorithm 3).
+    consolidate: bool = False
+    # Events that are asked about at once, and how many earlier ones are suggested for them.
+    consolidate_targets: int = 4
+    consolidate_candidates: int = 8
+    # The rest is for engines with a model. A folder, a hub's name (vllm), or the server's name of it (openai).
+    model: str = ""
+    # Revision of a hub's model, or any name that tells two versions of one name apart.
+    revision: str = ""
+    # auto (what the model says), float32, bfloat16 or float16; and a quantisation that vLLM knows. vllm only.
+    dtype: str = "auto"
+    quantization: str = ""
+    # Tokens of prompt and answer together at most; vllm only.
+    max_model_tokens: int = 4096
+    # Tokens of an answer; one that is cut off is asked for once more with twice the room.
+    max_tokens: int = 1024
+    # How a server is told the form of an answer: json_schema, json_object or none. openai only.
+    response_format: str = "json_schema"
 
     def __post_init__(self) -> None:
-        _one_of("extract", "engine", self.engine, "rules")
+        _one_of("extract", "engine", self.engine, "rules", "vllm", "openai")
+        _one_of("extract", "dtype", self.dtype, "auto", "float32", "bfloat16", "float16")
+        _one_of("extract", "response_format", self.response_format, "json_schema", "json_object", "none")
         _in_range("extract", "window", self.window, 2, 1024)
         _in_range("extract", "overlap", self.overlap, 0, self.window - 1)
+        _in_range("extract", "consolidate_targets", self.consolidate_targets, 1, 64)
+        _in_range("extract", "consolidate_candidates", self.consolidate_candidates, 1, 64)
+        _in_range("extract", "max_model_tokens", self.max_model_tokens, 512, 1 << 24)
+        _in_range("extract", "max_tokens", self.max_tokens, 16, 1 << 16)
+        if self.engine != "rules" and not self.model:
+            raise ConfigError(f"extract.engine '{self.engine}' needs a model: set extract.model (got '').")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,20 +262,60 @@ class RunConfig:
     num_workers: int = 1
     # Tries of a shard, each in a fresh worker, before it is recorded as failed.
     max_attempts: int = 3
+    # Ray on GPUs: the share of a device that one worker of a stage holds. Below 1 several fit on one device; a number
+    # above 1 is whole.
+    embed_gpus: float = 0.75
+    link_gpus: float = 0.25
+    extract_gpus: float = 0.0
     # Memories whose graphs and indexes stay in memory while questions are answered.
     cached_memories: int = 256
+    # Engines with a language model: prompts in one chunk. Each chunk's outcomes are kept once it is done, so an engine
+    # that is killed costs one chunk.
+    llm_chunk: int = 1024
+    # vllm: GPUs that hold one model together, share of a GPU's memory it may take, GiB of memory for keys and values on
+    # a CPU (0: vLLM's own choice), prompts in work at once (0: vLLM's own choice), and whether graphs of the GPU's work
+    # are left out; prompts share the work on what they begin with.
+    llm_tensor_parallel: int = 1
+    llm_gpu_memory: float = 0.85
+    llm_kv_gib: int = 0
+    llm_batch: int = 0
+    llm_eager: bool = False
+    llm_prefix_cache: bool = True
+    # openai: addresses of the servers up to and with /v1, requests at once, tries of each, seconds of one try.
+    llm_url: str = ""
+    embed_url: str = ""
+    llm_concurrency: int = 16
+    llm_attempts: int = 5
+    llm_timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
         _one_of("run", "runner", self.runner, "local", "ray")
         _in_range("run", "num_workers", self.num_workers, 1, 4096)
         _in_range("run", "max_attempts", self.max_attempts, 1, 100)
         _in_range("run", "cached_memories", self.cached_memories, 1, 1e9)
+        _in_range("run", "llm_chunk", self.llm_chunk, 1, 1e6)
+        _in_range("run", "llm_tensor_parallel", self.llm_tensor_parallel, 1, 1024)
+        _in_range("run", "llm_gpu_memory", self.llm_gpu_memory, 0.01, 1.0)
+        _in_range("run", "llm_kv_gib", self.llm_kv_gib, 0, 100_000)
+        _in_range("run", "llm_batch", self.llm_batch, 0, 1e6)
+        _in_range("run", "llm_concurrency", self.llm_concurrency, 1, 10_000)
+        _in_range("run", "llm_attempts", self.llm_attempts, 1, 100)
+        _in_range("run", "llm_timeout_s", self.llm_timeout_s, 0.01, 86_400)
+        for name, url in (("llm_url", self.llm_url), ("embed_url", self.embed_url)):
+            if url and not url.startswith(("http://", "https://")):
+                raise ConfigError(f"run.{name} must begin with http:// or https:// (got '{url}').")
+        for name in ("embed_gpus", "link_gpus", "extract_gpus"):
+            share = getattr(self, name)
+            _in_range("run", name, share, 0, 64)
+            if share > 1 and share != int(share):
+                raise ConfigError(f"run.{name} must be a whole number where it is above 1 (got {share:g}).")
         if self.device not in ("auto", "cpu", "cuda") and not self.device.removeprefix("cuda:").isdigit():
             raise ConfigError(f"run.device must be auto, cpu, cuda or cuda:N (got '{self.device}').")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
+    read: ReadConfig = field(default_factory=ReadConfig)
     ingest: IngestConfig = field(default_factory=IngestConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     link: LinkConfig = field(default_factory=LinkConfig)
@@ -255,7 +359,7 @@ def load_config(path: Path | None = None, settings: typing.Sequence[str] = ()) -
         entries = values.setdefault(section, {})
         if not isinstance(entries, dict):
             raise ConfigError(f"Config section [{section}] must be a table of keys (got {entries!r}).")
-        entries[key] = _Text(text.strip())
+        entries[key] = Text(text.strip())
     return config_from(values)
 
 
@@ -269,47 +373,8 @@ def config_from(values: dict[str, dict[str, Any]]) -> Config:
     made: dict[str, Any] = {}
     for section, entries in values.items():
         if section not in sections:
-            raise ConfigError(f"Unknown config section '{section}'{_nearest(section, sections)}")
+            raise ConfigError(f"Unknown config section '{section}'{nearest(section, sections)}")
         if not isinstance(entries, dict):
             raise ConfigError(f"Config section [{section}] must be a table of keys (got {entries!r}).")
-        made[section] = _section(section, typing.cast(type, sections[section]), entries)
+        made[section] = make_section(section, typing.cast(type, sections[section]), entries)
     return Config(**made)
-
-
-class _Text(str):
-    """A value from the command line, still to be converted."""
-
-
-def _nearest(name: str, known: typing.Iterable[str]) -> str:
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{near[0]}'?" if near else f"; known are {', '.join(known)}."
-
-
-def _section(section: str, kind: type, entries: dict[str, Any]) -> Any:
-    hints = typing.get_type_hints(kind)
-    for key in entries:
-        if key not in hints:
-            raise ConfigError(f"Unknown config key '{section}.{key}'{_nearest(key, hints)}")
-    return kind(**{key: _convert(f"{section}.{key}", value, hints[key]) for key, value in entries.items()})
-
-
-def _convert(name: str, value: Any, want: type | types.UnionType) -> Any:
-    if isinstance(value, _Text):
-        text = str(value)
-        try:
-            if want is bool and text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            if want in (int, float):
-                return typing.cast(type, want)(text)
-        except ValueError:
-            pass
-        else:
-            if want is str:
-                return text
-    elif type(value) is want:
-        return value
-    elif want is float and type(value) is int:
-        return float(value)
-    kind = getattr(want, "__name__", str(want))
-    raise ConfigError(f"{name} must be of type {kind} (got '{value}').")

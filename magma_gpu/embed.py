@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from magma_gpu.config import EmbedConfig
+from magma_gpu.config import EmbedConfig, RunConfig
 from magma_gpu.errors import ConfigError, StoreError, missing_package
 from magma_gpu.store import stable_hash
 
@@ -75,11 +75,14 @@ def encoder_identity(config: EmbedConfig) -> dict[str, Any]:
             "dtype": config.dtype,
             "code": CODE_VERSION,
         }
+    if config.encoder == "openai":
+        return {"model": config.model, "revision": config.revision, "dim": config.dim, "code": CODE_VERSION}
     folder = Path(config.encoder)
     weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*/*.safetensors")])
     if not weights:
         raise ConfigError(
-            f"embed.encoder must be minilm, hash or a sentence-transformers folder with safetensors (got '{folder}')."
+            "embed.encoder must be minilm, hash or a sentence-transformers folder with safetensors, or openai "
+            f"(got '{folder}')."
         )
     digest = stable_hash(*(_sha256(w) for w in weights))
     return {
@@ -91,8 +94,11 @@ def encoder_identity(config: EmbedConfig) -> dict[str, Any]:
     }
 
 
-def load_encoder(config: EmbedConfig, device: str) -> Encoder:
+def load_encoder(config: EmbedConfig, device: str, run: RunConfig | None = None) -> Encoder:
     """Loads the encoder that a config names.
+
+    Args:
+        run: where a server is, for the encoder that needs one.
 
     Raises:
         MissingPackageError: the package with the default weights is not installed.
@@ -100,6 +106,18 @@ def load_encoder(config: EmbedConfig, device: str) -> Encoder:
     """
     if config.encoder == "hash":
         return HashEncoder(config.hash_dim)
+    if config.encoder == "openai":
+        from magma_gpu.api_client import Server
+        from magma_gpu.embed_api import ApiEncoder
+
+        run = run or RunConfig()
+        server = Server(
+            base_url=run.embed_url,
+            concurrency=run.llm_concurrency,
+            attempts=run.llm_attempts,
+            timeout_s=run.llm_timeout_s,
+        )
+        return ApiEncoder(config, encoder_identity(config), server)
     identity = encoder_identity(config)
     if config.encoder == "minilm":
         try:

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from magma_gpu.causal import CausalEdge, PlacedEvent, causal_table, check_pairs, merge_edges
 from magma_gpu.config import ResolveConfig
-from magma_gpu.extract.aliases import Aliases
+from magma_gpu.extract.aliases import SAME, Aliases
 from magma_gpu.extract.keys import name_key
 from magma_gpu.extract.names import TYPES
-from magma_gpu.extract.windows import decode_output, window_id
+from magma_gpu.extract.windows import decode_events, decode_output, history_id, window_id
 from magma_gpu.extract.words import says_something, word_set
 from magma_gpu.schema import TABLES
 from magma_gpu.store import stable_hash
@@ -31,6 +31,9 @@ PRONOUN = "entity: pronoun"
 NOT_IN_WINDOW = "entity: index not in the window"
 STALE_WINDOW = "window: not of these events"
 FAILED_WINDOW = "window: extraction failed"
+
+# A merge that the extractor alone asks for; it holds for the one event, never for the name elsewhere.
+TOLD = "alias told by the extractor"
 
 _FIRST_PERSON = word_set("i me my myself mine speaker i'm i've")
 _PRONOUNS = word_set(
@@ -48,6 +51,8 @@ class EventMention:
     type: str
     # rule or llm.
     origin: str
+    # The fuller name that the extractor says it stands for here; "" where it says nothing.
+    alias_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +79,16 @@ def resolve(
         dropped: counts of mentions without a name, by reason; changed in place.
     """
     by_id = {event.event_id: event for event in events}
+    mentions = list(mentions)
+    # Windows overlap: of what they say about one mention the smallest counts.
+    alias_of: dict[tuple[str, str], str] = {}
+    for m in sorted(mentions, key=lambda m: m.alias_of, reverse=True):
+        if m.alias_of:
+            alias_of[m.event_id, m.surface.strip()] = m.alias_of
     named: set[tuple[str, str, str, str]] = set()
     found: set[tuple[str, str, str, str, str]] = set()
-    for m in sorted({(m.event_id, m.surface.strip(), m.type, m.origin) for m in mentions}):
-        event_id, surface, _, origin = m
+    for one in sorted({(m.event_id, m.surface.strip(), m.type, m.origin) for m in mentions}):
+        event_id, surface, _, origin = one
         key = name_key(surface)
         if key in _FIRST_PERSON:
             who = name_key(by_id[event_id].speaker)
@@ -86,7 +97,7 @@ def resolve(
         elif not key or key in _PRONOUNS:
             dropped[PRONOUN if key else EMPTY_NAME] += 1
         else:
-            named.add(m)
+            named.add(one)
     types: dict[str, Counter[str]] = {}
     for _, surface, kind, _ in sorted(named):
         types.setdefault(name_key(surface), Counter())[kind] += 1
@@ -96,6 +107,11 @@ def resolve(
     )
     for event_id, surface, _, origin in named:
         root, rule = aliases.root(by_id[event_id].session_id, name_key(surface))
+        if rule == SAME and root == name_key(surface) and not aliases.is_speaker(root):
+            told = alias_of.get((event_id, surface), "")
+            fuller, _ = aliases.root(by_id[event_id].session_id, name_key(told))
+            if told and fuller != root and (aliases.is_speaker(fuller) or fuller in types):
+                root, rule = fuller, TOLD
         found.add((event_id, surface, root, origin, rule))
     for event in events:
         who = name_key(event.speaker)
@@ -241,6 +257,7 @@ def _read_windows(
 ) -> tuple[list[EventMention], list[CausalEdge]]:
     """Returns the mentions and checked causal edges of a memory's windows, without stale windows."""
     session_at = {event.position: event.session_id for event in events}
+    by_id = {event.event_id: event for event in events}
     sessions: dict[str, list[PlacedEvent]] = {}
     for event in events:
         sessions.setdefault(event.session_id, []).append(event)
@@ -255,10 +272,17 @@ def _read_windows(
         assert isinstance(output, str)
         assert isinstance(first, int)
         assert isinstance(last, int)
-        session = session_at.get(first, "")
-        at = place.get(session, {})
-        seen = sessions[session][at[first] : at[last] + 1] if first in at and last in at else []
-        if window_id(memory_id, [event.event_id for event in seen]) != row["window_id"]:
+        # Only looked for where it can be: most rows are runs of a session.
+        named, history = decode_events(output) if ',"history":' in output else ([], 0)
+        if history:
+            seen = [by_id[event_id] for event_id in named if event_id in by_id]
+            wanted = history_id(memory_id, history, named)
+        else:
+            session = session_at.get(first, "")
+            at = place.get(session, {})
+            seen = sessions[session][at[first] : at[last] + 1] if first in at and last in at else []
+            wanted = window_id(memory_id, [event.event_id for event in seen])
+        if wanted != row["window_id"] or (history and len(seen) < len(named)):
             dropped[STALE_WINDOW] += 1
             continue
         found, pairs = decode_output(output)
@@ -266,7 +290,13 @@ def _read_windows(
         for m in found:
             if 0 <= m.index < len(seen):
                 mentions.append(
-                    EventMention(event_id=seen[m.index].event_id, surface=m.surface, type=m.type, origin=origin)
+                    EventMention(
+                        event_id=seen[m.index].event_id,
+                        surface=m.surface,
+                        type=m.type,
+                        origin=origin,
+                        alias_of=m.alias_of,
+                    )
                 )
             else:
                 dropped[NOT_IN_WINDOW] += 1

@@ -1,7 +1,9 @@
 """An answer without a language model: the date, the number or the sentence of the evidence that fits the question best.
 
 It copies and never infers. Where the evidence covers too few of the question's words it refuses; the threshold was
-fitted on our own examples (docs/benchmarks.md says how) and on no benchmark.
+fitted on our own examples (docs/benchmarks.md says how) and on no benchmark. A name of somebody who speaks covers
+nothing by itself, JSON and tags inside a text are nothing that was said, and a number about a speaker is taken from
+that speaker's own turns alone.
 """
 
 import datetime
@@ -18,7 +20,7 @@ from magma_gpu.graph import NO_TIME
 from magma_gpu.lexical import Analyzer
 
 # Share of the question's words, by weight, that the best piece of evidence must hold.
-THRESHOLD = 0.32
+THRESHOLD = 0.3
 # Events of the evidence that are looked at, best first.
 _LOOKED_AT = 10
 # What each place further down in the ranking takes from an event's score.
@@ -31,6 +33,9 @@ _NUMBER = re.compile(
     r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|hundred|once|twice)\b",
     re.I,
 )
+# Where an object with keys, as JSON writes it, begins inside a text; and a tag.
+_OBJECT = re.compile(r"""(?:\[\s*)*\{\s*(?:"[^"\n]*"|'[^'\n]*')\s*:""")
+_TAG = re.compile(r"</?[a-z][^<>]{0,200}>", re.I)
 _SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY = 86_400_000_000
@@ -52,7 +57,7 @@ class Pick:
 class ExtractiveEngine:
     """Answers by copying."""
 
-    identity = {"engine": "extractive", "version": "1"}  # noqa: RUF012 (never changed)
+    identity = {"engine": "extractive", "version": "2"}  # noqa: RUF012 (never changed)
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
         self.threshold = threshold
@@ -82,25 +87,46 @@ class ExtractiveEngine:
         )
 
     def _pick(self, task: Task) -> Pick | None:
-        index = task.index
+        index, question = task.index, task.question.question
         weight = self._weights(task)
         total = sum(weight.values())
         if not task.events or not total:
             return None
-        asks_date = _DATE.search(task.question.question) is not None
+        names = {t for speaker in set(index.speakers) for t in self._analyzer.terms(speaker)}
+        asks_date = _DATE.search(question) is not None
+        asks_number = _NUMBER_ASKED.search(question) is not None
+        wanted = self._told_by(task) if asks_number else frozenset()
         best: tuple[float, Pick] | None = None
         for rank, event in enumerate(task.events[:_LOOKED_AT] if task.ranked else task.events):
-            held = set(index.terms[event])
-            for near in (index.previous_E[event], index.next_E[event]):
+            if wanted and index.speakers[event] not in wanted:
+                continue
+            held = self._held(task, event)
+            near = set(held)
+            for other in (index.previous_E[event], index.next_E[event]):
                 # An answer often follows the words of its question in the turn before.
-                held |= set(index.terms[int(near)]) if near >= 0 else set()
-            own = sum(w for t, w in weight.items() if t in set(index.terms[event])) / total
-            cover = sum(w for t, w in weight.items() if t in held) / total
+                near |= self._held(task, int(other)) if other >= 0 else set()
+            own, cover = _share(weight, names, held) / total, _share(weight, names, near) / total
+            if asks_number and not own and not _NUMBER.search(index.texts[event]):
+                continue
             fits = 0.1 if asks_date and (index.span_event == event).any() else 0.0
             score = 0.7 * own + 0.3 * cover + fits - (_PER_RANK * rank if task.ranked else 0.0)
             if best is None or score > best[0]:
                 best = (score, Pick(event, 0.5 * (own + cover)))
         return None if best is None else best[1]
+
+    def _held(self, task: Task, event: int) -> set[str]:
+        """The terms of an event, of its date and its speaker, without those that only stand in markup."""
+        index = task.index
+        text = index.texts[event]
+        plain = said_words(text)
+        if plain == text:
+            return set(index.terms[event])
+        return set(self._analyzer.terms(f"{index.speakers[event]} {plain} {index.captions[event] or ''}"))
+
+    def _told_by(self, task: Task) -> frozenset[str]:
+        """Those speakers of the memory that the question names."""
+        asked = set(self._analyzer.terms(task.question.question))
+        return frozenset(s for s in set(task.index.speakers) if asked.intersection(self._analyzer.terms(s)))
 
     def _weights(self, task: Task) -> dict[str, float]:
         """Terms of the question, rare ones in this memory heavier; what the memory never says is the heaviest."""
@@ -120,11 +146,11 @@ class ExtractiveEngine:
             said = int(index.time_E[event])
             if said != NO_TIME:
                 return interval_words(said, said + 1)
-        sentences = _sentences(index.texts[event])
+        sentences = _sentences(said_words(index.texts[event]))
         after_E = index.next_E
         if sentences and all(s.endswith("?") for s in sentences) and after_E[event] >= 0:
             # A question asked in the log is answered by the turn after it.
-            sentences = _sentences(index.texts[int(after_E[event])])
+            sentences = _sentences(said_words(index.texts[int(after_E[event])]))
         if not sentences:
             return index.captions[event] or REFUSAL
         weight = self._weights(task)
@@ -141,6 +167,40 @@ class ExtractiveEngine:
             after = best[found.end() :].split()
             return f"{found[0]} {after[0].strip('.,!?;:')}".strip() if after else found[0]
         return best
+
+
+def _share(weight: dict[str, float], names: set[str], held: set[str]) -> float:
+    """The weight of the terms that are held; none where names of speakers are all that is."""
+    found = weight.keys() & held
+    return sum(weight[t] for t in found) if found - names else 0.0
+
+
+def said_words(text: str) -> str:
+    """A text without the JSON and the tags in it; what is left of it as it stands."""
+    kept, at = [], 0
+    while match := _OBJECT.search(text, at):
+        kept.append(text[at : match.start()])
+        at = _end_of_object(text, match.start())
+    kept.append(text[at:])
+    return _TAG.sub(" ", " ".join(kept))
+
+
+def _end_of_object(text: str, start: int) -> int:
+    """The place behind the bracket that closes the one at `start`; the end of the text where none does."""
+    depth, quote, at = 0, "", start
+    while at < len(text):
+        char = text[at]
+        if quote:
+            at += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        else:
+            depth += (char in "[{") - (char in "]}")
+            if depth == 0:
+                return at + 1
+        at += 1
+    return len(text)
 
 
 def _sentences(text: str) -> list[str]:

@@ -16,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from magma_gpu.anchors import Signals, cosines
+from magma_gpu.anchors import Signals, best_first, cosines
 from magma_gpu.graph import TYPE_CODE
-from magma_gpu.lexical import Analyzer, LexicalIndex
+from magma_gpu.lexical import Analyzer, LexicalIndex, words_of
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.types import INTENTS
+from magma_gpu.word_match import VIEWS as WORD_VIEWS
+from magma_gpu.word_match import WordIndex
+from magma_gpu.word_vectors import WordVectors
 
 Float = npt.NDArray[np.float32]
 
@@ -37,6 +40,7 @@ VIEWS = (
     "content_window",
     "coverage",
     "coverage_window",
+    *WORD_VIEWS,
     "fused",
 )
 # Views whose scores at the neighbour turns are features too.
@@ -85,6 +89,7 @@ class RankerView:
 
     Attributes:
         session_SD: unit mean vector of each session.
+        words: the words of the events; speaker_words: those of the speakers' names, which a question's words are not.
         static_EF: features of an event alone, STATIC then STYLE.
         speaker_terms: index terms of each speaker's name; speaker_E: who speaks.
         entity_terms: index terms of each name of each entity that is no speaker.
@@ -93,8 +98,10 @@ class RankerView:
     session_SD: Float
     lexical_wide: LexicalIndex
     lexical_session: LexicalIndex
+    words: WordIndex
     static_EF: Float
     speaker_terms: list[frozenset[str]]
+    speaker_words: frozenset[str]
     speaker_E: npt.NDArray[np.int64]
     user_E: npt.NDArray[np.bool_]
     entity_terms: list[tuple[frozenset[str], ...]]
@@ -103,7 +110,7 @@ class RankerView:
     offset_E: dict[int, npt.NDArray[np.int64]]
 
 
-def make_view(index: MemoryIndex, analyzer: Analyzer) -> RankerView:
+def make_view(index: MemoryIndex, analyzer: Analyzer, vectors: WordVectors) -> RankerView:
     """Prepares a memory for ranking."""
     number = index.num_events
     sessions = int(index.session_E.max(initial=-1)) + 1
@@ -127,8 +134,15 @@ def make_view(index: MemoryIndex, analyzer: Analyzer) -> RankerView:
         session_SD=session,
         lexical_wide=LexicalIndex(wide),
         lexical_session=LexicalIndex(by_session),
+        words=WordIndex.of(
+            [f"{text}\n{caption or ''}" for text, caption in zip(index.texts, index.captions, strict=True)],
+            index.previous_E,
+            index.next_E,
+            vectors,
+        ),
         static_EF=_static(index),
         speaker_terms=[frozenset(analyzer.terms(n)) for n in names],
+        speaker_words=frozenset(w for n in names for w in words_of(n)),
         speaker_E=np.array([names.index(s) for s in index.speakers], dtype=np.int64),
         user_E=np.array([r == "user" for r in index.roles], dtype=bool),
         entity_terms=_entity_terms(index, analyzer, names),
@@ -214,7 +228,12 @@ def _near(index: MemoryIndex, edge: str) -> sp.csr_matrix:
 
 
 def view_scores(
-    index: MemoryIndex, view: RankerView, signals: Signals, query_QD: Float, terms: Sequence[Sequence[str]]
+    index: MemoryIndex,
+    view: RankerView,
+    signals: Signals,
+    query_QD: Float,
+    questions: Sequence[str],
+    terms: Sequence[Sequence[str]],
 ) -> dict[str, Float]:
     """Every view's score of every event, float32 [Q, E]; whatever a signal may not see has 0 in `fused` alone."""
     names = frozenset().union(*view.speaker_terms) if view.speaker_terms else frozenset()
@@ -232,6 +251,7 @@ def view_scores(
         "content_window": index.lexical_window.scores(content),
         "coverage": index.lexical.coverage(content),
         "coverage_window": index.lexical_window.coverage(content),
+        **view.words.scores([[w for w in words_of(q) if w not in view.speaker_words] for q in questions]),
         "fused": signals.fused_QE.astype(np.float32),
     }
 
@@ -268,7 +288,7 @@ def features(
         relative[name] = part
         of = np.where(absent, -np.inf, part[q, at])
         # Ranks are among the candidates, so that they cost nothing in a large memory.
-        ranked = np.argsort(-of, axis=1, kind="stable")
+        ranked = best_first(of)
         rank = np.empty_like(ranked)
         np.put_along_axis(rank, ranked, steps, axis=1)
         fifth = np.take_along_axis(of, ranked[:, [min(4, ranked.shape[1] - 1)]], axis=1)
@@ -296,8 +316,11 @@ def features(
     columns.append(asks_number * of_static["has_number"])
     columns.append(np.broadcast_to(np.array([min(len(t), 20) / 20 for t in terms])[:, None], shape))
     columns += [of_static[name] for name in STYLE]
-    made: Float = np.stack(columns, axis=2).astype(np.float32)
-    assert made.shape[2] == len(NAMES)
+    assert len(columns) == len(NAMES)
+    by_feature = np.empty((len(columns), *at.shape), dtype=np.float32)
+    for place, column in enumerate(columns):
+        by_feature[place] = column
+    made: Float = np.ascontiguousarray(by_feature.transpose(1, 2, 0))
     made[absent] = 0.0
     return made
 

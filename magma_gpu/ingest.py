@@ -86,8 +86,12 @@ def _spill(
 ) -> dict[int, dict[str, pa.Table]]:
     shards: dict[int, dict[str, list[dict[str, Any]]]] = {}
 
+    shard_by_key: dict[str, int] = {}
+
     def put(kind: str, key: str, row: dict[str, Any]) -> None:
-        shards.setdefault(shard_of(key, config.num_shards), {}).setdefault(kind, []).append(row)
+        if (shard := shard_by_key.get(key)) is None:
+            shard = shard_by_key[key] = shard_of(key, config.num_shards)
+        shards.setdefault(shard, {}).setdefault(kind, []).append(row)
 
     turns = [r for r in records if isinstance(r, Turn)]
     zone, order = config.assumed_zone, config.date_order
@@ -215,7 +219,7 @@ def reduce_shard(
         by_memory.setdefault(row["memory_id"], []).append((key, row))
     noted = {m for table in spilled.get("notes", []) for m in table["memory_id"].to_pylist()}
     noted |= _without_turns(stored)
-    noted -= gone.memories
+    noted -= gone.touched
     kept_sessions = _sessions_of(stored)
 
     out: dict[str, list[dict[str, Any]]] = {t: [] for t in ("memories", "sessions", "events", "episodes")}
@@ -233,6 +237,9 @@ class _Forgotten:
 
     def __init__(self, tombstones: Sequence[Tombstone]) -> None:
         self.memories = {t.memory_id for t in tombstones if not t.session_id and not t.event_id}
+        # A store does not tell whether a log names a memory beside its turns; once something of it is forgotten, turns
+        # alone keep its row, so that a log that is read again does not bring it back.
+        self.touched = {t.memory_id for t in tombstones}
         self._sessions = {(t.memory_id, t.session_id) for t in tombstones if t.session_id and not t.event_id}
         self._events = {t.event_id for t in tombstones if t.event_id}
 

@@ -7,6 +7,7 @@ the encoder they were fitted with, and by words alone, for any other. `train` ma
 Q questions, D embedding, F word features, I intents (in the order of `types.INTENTS`).
 """
 
+import functools
 import json
 import re
 import unicodedata
@@ -82,8 +83,13 @@ def word_features(questions: Sequence[str]) -> npt.NDArray[np.float64]:
             " ".join(start[:4]),
         ]
         for mark in {*marks, *(w for w in words if w in _FUNCTION_WORDS)}:
-            out[row, len(_FORMS) + int(stable_hash(mark)[:8], 16) % _HASHED] = 1.0
+            out[row, len(_FORMS) + _column(mark)] = 1.0
     return out
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _column(mark: str) -> int:
+    return int(stable_hash(mark)[:8], 16) % _HASHED
 
 
 _FUNCTION_WORDS = frozenset(

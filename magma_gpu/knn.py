@@ -1,43 +1,86 @@
-"""Nearest neighbours within one memory through FAISS; the one module that imports it.
+"""Nearest neighbours within one memory: exact ones by a kernel, approximate ones proposed by FAISS.
 
-FAISS proposes in float32, and every cosine that meets a threshold or a sort is then computed again in float64 and
-rounded to float32, so that neither batch shape nor index order shows. Equal vectors are searched once.
+The one module that imports FAISS. What it proposes is decided by the same rule as an exact search: cosines that meet a
+threshold or a sort are summed in float64 and rounded to float32, at most 1, and 1 between equal rows, so that neither
+batch shape nor index order shows. Equal vectors are searched once.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from magma_gpu.errors import missing_package
+from magma_kernels.semantic_link import semantic_link
 
 log = logging.getLogger(__name__)
 
 FloatND = npt.NDArray[np.float32]
 IntN = npt.NDArray[np.int64]
 
-# Candidates beyond k that FAISS is asked for, and how far its float32 scores may be off.
+# Candidates beyond k that an index is asked for.
 _SLACK = 8
-_FLOAT32_ERROR = 1e-5
 # Rows of one exact rescoring product.
 _TILE = 2048
+# How far from 1 the length of a row may be; the kernel allows a little more.
+_LENGTH_ERROR = 0.998e-3
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarPairs:
     """Undirected edges i < j (by row), sorted; `weight` is their cosine in float32.
 
-    `cut` counts pairs above the threshold that the cap of k neighbours left out, as far as they were seen; `recall`
-    is that of an approximate index on a sample (1.0 for an exact search).
+    `num_capped` counts rows with k neighbours above the threshold, which may have more; `recall` is that of an
+    approximate index on a sample (1.0 for an exact search).
     """
 
     i: IntN
     j: IntN
     weight: npt.NDArray[np.float32]
-    cut: int
+    num_capped: int
     recall: float
+
+    def moved(self, first: int) -> "SimilarPairs":
+        """The same pairs in an array where row 0 is row `first`."""
+        return replace(self, i=self.i + first, j=self.j + first)
+
+
+def usable_rows(x_ND: FloatND) -> npt.NDArray[np.bool_]:
+    """Which rows are finite and of unit length."""
+    with np.errstate(all="ignore"):
+        length = np.sqrt(np.einsum("nd,nd->n", x_ND, x_ND))
+    usable: npt.NDArray[np.bool_] = np.abs(length - 1) < _LENGTH_ERROR
+    return usable
+
+
+def link_exactly(
+    x_ND: FloatND,
+    ptr: IntN,
+    order: IntN,
+    wanted_M: npt.NDArray[np.bool_],
+    k: int,
+    threshold: float,
+    device: str = "cpu",
+) -> SimilarPairs:
+    """Joins rows of a memory when each is among the other's k nearest and their cosine is above the threshold.
+
+    Args:
+        x_ND: float32 unit rows; rows that are zero or not finite take no part.
+        ptr: memory m has rows [ptr[m], ptr[m + 1]).
+        order: a rank of each row, distinct in a memory; ties in cosine go to the smaller rank.
+        wanted_M: the memories to be linked.
+        k: neighbours a row may have, itself not counted.
+        threshold: cosine that must be exceeded.
+        device: where the products are made.
+    """
+    usable = usable_rows(x_ND) & np.repeat(wanted_M, np.diff(ptr))
+    arguments = (torch.from_numpy(a).to(device) for a in (np.ascontiguousarray(x_ND), ptr, order, usable))
+    found = semantic_link(*arguments, k=k, threshold=threshold)
+    src, dst, cosine = (t.cpu().numpy() for t in (found.src_E, found.dst_E, found.cos_E))
+    return SimilarPairs(src, dst, np.maximum(cosine, np.float32(-1.0)), int(found.capped_N.sum()), 1.0)
 
 
 def mutual_neighbors(
@@ -49,151 +92,132 @@ def mutual_neighbors(
     approximate: bool = False,
     recall_sample: int = 256,
 ) -> SimilarPairs:
-    """Joins two rows when each is among the other's k nearest and their cosine is above the threshold.
+    """As `link_exactly` of one memory, or nearly so by an index.
 
     Args:
-        x_ND: float32 unit rows; rows that are zero or not finite take no part.
-        order: a rank of each row; ties in cosine go to the smaller rank.
-        k: neighbours a row may have, itself not counted.
-        threshold: cosine that must be exceeded.
-        approximate: use an HNSW index (IVF on a GPU) instead of an exact one, and measure its recall.
+        x_ND: as there.
+        order: as there.
+        k: as there.
+        threshold: as there.
+        approximate: use an HNSW index (IVF on a GPU) instead of an exact search, and measure its recall.
+        recall_sample: rows whose exact neighbours are searched for that.
     """
-    norms = np.linalg.norm(x_ND.astype(np.float64), axis=1)
-    usable = np.flatnonzero(np.isfinite(norms) & (np.abs(norms - 1) < 1e-3))
+    if not approximate:
+        return link_exactly(x_ND, np.array([0, len(x_ND)]), order, np.ones(1, bool), k, threshold)
+    usable = np.flatnonzero(usable_rows(x_ND))
     usable = usable[np.argsort(order[usable], kind="stable")]
-    x = np.ascontiguousarray(x_ND[usable])
+    # Plus zero: a negative zero equals a positive one.
+    x = np.ascontiguousarray(x_ND[usable]) + np.float32(0.0)
     n = len(x)
     if n < 2:
-        return _pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), usable, 0, 1.0)
+        none = np.empty(0, np.int64)
+        return SimilarPairs(none, none, np.empty(0, np.float32), 0, 1.0)
     # From here rows are numbered by rank, so "smaller index" is "smaller rank".
-    unique, group = np.unique(x, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    members = np.argsort(group, kind="stable")
-    start = np.searchsorted(group[members], np.arange(len(unique) + 1))
-    found, recall = _search_groups(unique, k, threshold, approximate, recall_sample)
-    neighbor, cosine, cut = _spread(found, members, start, n, k)
-    here = np.repeat(np.arange(n), neighbor.shape[1])
-    there, weight = neighbor.reshape(-1), cosine.reshape(-1)
-    keep = there >= 0
-    here, there, weight = here[keep], there[keep], weight[keep]
+    first_G, group = _equal_rows(x)
+    at, recall = _search_groups(x[first_G], k, recall_sample)
+    here, there, cosine = _spread(x[first_G], group, at, k)
+    above = cosine > np.float32(threshold)
+    here, there, cosine = here[above], there[above], cosine[above]
+    by = np.lexsort((there, -cosine, here))
+    here, there, cosine = here[by], there[by], cosine[by]
+    near = _place_in_run(here) < k
+    here, there, cosine = here[near], there[near], cosine[near]
+    num_capped = int((np.bincount(here, minlength=n) == k).sum())
     # An edge is mutual when it was found from both ends.
     code = np.minimum(here, there) * n + np.maximum(here, there)
     both, first, count = np.unique(code, return_index=True, return_counts=True)
     mutual = count == 2
-    return _pairs(both[mutual] // n, both[mutual] % n, weight[first[mutual]], usable, cut, recall)
-
-
-def _pairs(i: IntN, j: IntN, weight: npt.NDArray[np.float32], rows: IntN, cut: int, recall: float) -> SimilarPairs:
-    a, b = rows[i], rows[j]
+    a, b = usable[both[mutual] // n], usable[both[mutual] % n]
     low, high = np.minimum(a, b), np.maximum(a, b)
     by = np.lexsort((high, low))
-    return SimilarPairs(low[by], high[by], np.clip(weight[by], -1.0, 1.0), cut, recall)
+    weight = np.maximum(cosine[first[mutual]], np.float32(-1.0))
+    return SimilarPairs(low[by], high[by], weight[by], num_capped, recall)
 
 
-def _search_groups(
-    x: FloatND, k: int, threshold: float, approximate: bool, recall_sample: int
-) -> tuple[list[tuple[IntN, npt.NDArray[np.float32]]], float]:
-    """For each distinct vector: the distinct vectors above the threshold that may be among its k nearest, exactly."""
+def _place_in_run(values: IntN) -> IntN:
+    """The place of each item in its run of equal ones."""
+    index = np.arange(len(values))
+    starts = np.flatnonzero(np.concatenate([np.ones(1, bool), values[1:] != values[:-1]])) if len(values) else index
+    return index - np.repeat(starts, np.diff(np.append(starts, len(values))))
+
+
+def _equal_rows(x: FloatND) -> tuple[IntN, IntN]:
+    """The first row of each group of equal rows, in ascending order, and each row's group."""
+    words = x.view(np.uint32)
+    factors = np.cumprod(np.full(x.shape[1], 6364136223846793005, dtype=np.uint64))
+    mixed = np.concatenate([(words[t : t + _TILE] * factors).sum(axis=1) for t in range(0, len(x), _TILE)])
+    _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(words[first[group]], words):
+        # Two different rows with one number: never seen, and slow.
+        _, first, group = np.unique(words, axis=0, return_index=True, return_inverse=True)
+    by = np.argsort(first)
+    place = np.empty_like(by)
+    place[by] = np.arange(len(by))
+    return first[by], place[group.reshape(-1)]
+
+
+def _search_groups(x: FloatND, k: int, recall_sample: int) -> tuple[IntN, float]:
+    """For each distinct vector those that an index thinks near, -1 where there are fewer; and the index's recall."""
     wide = min(len(x), k + 1 + _SLACK)
-    score, at = _index(x, approximate=approximate).search(x, wide)
-    rescored = _rescore(x, at)
-    result: list[tuple[IntN, npt.NDArray[np.float32]]] = []
-    short: list[int] = []
-    for row in range(len(x)):
-        result.append(_above(row, at[row], rescored[row], threshold))
-        # The exact k-th may hide behind the last candidate when scores lie closer than float32 can tell.
-        last = score[row][-1]
-        if wide < len(x) and last > threshold - _FLOAT32_ERROR and not approximate:
-            kth = np.sort(rescored[row])[::-1][min(k, wide - 1)]
-            if last >= kth - _FLOAT32_ERROR:
-                short.append(row)
-    for first in range(0, len(short), _TILE):
-        rows = np.array(short[first : first + _TILE])
-        full = (x[rows].astype(np.float64) @ x.astype(np.float64).T).astype(np.float32)
-        for r, cosines in zip(rows.tolist(), full, strict=True):
-            result[r] = _above(r, np.arange(len(x)), np.minimum(cosines, np.float32(1.0)), threshold)
-    recall = _recall(x, at, k, recall_sample) if approximate else 1.0
-    return result, recall
+    _, at = _index(x).search(x, wide)
+    return at.astype(np.int64), _recall(x, at, k, recall_sample)
 
 
-def _above(
-    row: int, at: IntN, cosines: npt.NDArray[np.float32], threshold: float
-) -> tuple[IntN, npt.NDArray[np.float32]]:
-    """Candidates above the threshold; the row itself is always one, as rows that equal it are found through it."""
-    ok = (at >= 0) & (at != row) & (cosines > threshold)
-    near, cosine = at[ok].astype(np.int64), cosines[ok]
-    if np.float32(1.0) > np.float32(threshold):
-        near, cosine = np.append(near, row), np.append(cosine, np.float32(1.0))
-    return near, cosine
+def _spread(x: FloatND, group: IntN, at: IntN, k: int) -> tuple[IntN, IntN, npt.NDArray[np.float32]]:
+    """From neighbours of distinct vectors to pairs of rows: (row, other row, cosine), no row with itself.
+
+    Of a group its first k + 1 rows are enough: to any row all of them are equally near, and one may be itself.
+    """
+    members = np.argsort(group, kind="stable")
+    size_G = np.bincount(group)
+    start_G = np.cumsum(size_G) - size_G
+    # A vector is a neighbour of itself, as rows that equal it are found through it.
+    from_G = np.repeat(np.arange(len(x)), at.shape[1] + 1)
+    to_G = np.concatenate([at, np.arange(len(x))[:, None]], axis=1).reshape(-1)
+    code = np.unique(from_G[to_G >= 0] * len(x) + to_G[to_G >= 0])
+    from_G, to_G = code // len(x), code % len(x)
+    cosine = _cosines(x, from_G, to_G)
+    # Every row of the one group with the first rows of the other.
+    taken_G = np.minimum(size_G, k + 1)
+    count = size_G[from_G] * taken_G[to_G]
+    pair = np.repeat(np.arange(len(count)), count)
+    within = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    here = members[start_G[from_G[pair]] + within // taken_G[to_G[pair]]]
+    there = members[start_G[to_G[pair]] + within % taken_G[to_G[pair]]]
+    other = here != there
+    return here[other], there[other], cosine[pair[other]]
 
 
-def _index(x: FloatND, *, approximate: bool) -> Any:
+def _cosines(x: FloatND, a: IntN, b: IntN) -> npt.NDArray[np.float32]:
+    """Cosines of pairs of distinct rows, and of rows with themselves, by the rule above."""
+    out = np.empty(len(a), dtype=np.float32)
+    for first in range(0, len(a), _TILE):
+        part = slice(first, first + _TILE)
+        # Summed along the axis, one column after the other.
+        products = x[a[part]].astype(np.float64) * x[b[part]].astype(np.float64)
+        out[part] = np.add.accumulate(products, axis=1)[:, -1].astype(np.float32)
+    return np.where(a == b, np.float32(1.0), np.minimum(out + np.float32(0.0), np.float32(1.0)))
+
+
+def _index(x: FloatND) -> Any:
     try:
         import faiss
     except ModuleNotFoundError:
         raise missing_package("faiss", "cpu", "semantic edges") from None
     dim = x.shape[1]
     index: Any
-    if not approximate:
-        index = faiss.IndexFlatIP(dim)
-    else:
-        index = faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = 100
-        index.hnsw.efSearch = 128
+    index = faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 100
+    index.hnsw.efSearch = 128
     if hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0:
-        if approximate:
-            lists = max(1, int(4 * len(x) ** 0.5))
-            quantizer = faiss.IndexFlatIP(dim)
-            index = faiss.IndexIVFFlat(quantizer, dim, lists, faiss.METRIC_INNER_PRODUCT)
-            index.train(x)
-            index.nprobe = max(1, lists // 16)
+        lists = max(1, int(4 * len(x) ** 0.5))
+        quantizer = faiss.IndexFlatIP(dim)
+        index = faiss.IndexIVFFlat(quantizer, dim, lists, faiss.METRIC_INNER_PRODUCT)
+        index.train(x)
+        index.nprobe = max(1, lists // 16)
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
     index.add(x)
     return index
-
-
-def _rescore(x: FloatND, at: IntN) -> npt.NDArray[np.float32]:
-    """Cosines of each row with its candidates, in float64, rounded to float32, at most 1; -2 where there is none."""
-    out = np.empty(at.shape, dtype=np.float32)
-    for first in range(0, len(at), _TILE):
-        rows = slice(first, first + _TILE)
-        near = x[np.maximum(at[rows], 0)].astype(np.float64)
-        out[rows] = np.einsum("nd,nkd->nk", x[rows].astype(np.float64), near).astype(np.float32)
-    out[at < 0] = -2.0
-    return np.minimum(out, np.float32(1.0))
-
-
-def _spread(
-    found: list[tuple[IntN, npt.NDArray[np.float32]]],
-    members: IntN,
-    start: IntN,
-    n: int,
-    k: int,
-) -> tuple[IntN, npt.NDArray[np.float32], int]:
-    """From neighbours of distinct vectors to the k nearest of every row; ties to the smaller row."""
-    neighbor = np.full((n, k), -1, dtype=np.int64)
-    cosine = np.zeros((n, k), dtype=np.float32)
-    cut = 0
-    for g, (near, weight) in enumerate(found):
-        own = members[start[g] : start[g + 1]]
-        weight = np.where(near == g, np.float32(1.0), weight)
-        by = np.argsort(-weight, kind="stable")
-        # k + 1 rows of each group are enough: a row itself is not its neighbour.
-        rows = [members[start[near[b]] : start[near[b] + 1]][: k + 1] for b in by]
-        if not rows:
-            continue
-        there = np.concatenate(rows)
-        value = np.concatenate([np.full(len(r), weight[b], np.float32) for r, b in zip(rows, by, strict=True)])
-        ranked = np.lexsort((there, -value))
-        there, value = there[ranked], value[ranked]
-        total = int(sum(start[a + 1] - start[a] for a in near)) - 1
-        cut += max(0, total - k) * len(own)
-        for row in own:
-            others = there != row
-            best, best_value = there[others][:k], value[others][:k]
-            neighbor[row, : len(best)] = best
-            cosine[row, : len(best)] = best_value
-    return neighbor, cosine, cut
 
 
 def _recall(x: FloatND, at: IntN, k: int, sample: int) -> float:

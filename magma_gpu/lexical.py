@@ -30,6 +30,21 @@ _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 
 
+def _folded(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'"))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text that tell something, in lower case and not stemmed; characters where words have no gaps."""
+    found: list[str] = []
+    for word in _folded(text):
+        if _IS_UNSPACED.match(word):
+            found.extend(word)
+        elif word not in STOP_WORDS:
+            found.append(word)
+    return found
+
+
 class Analyzer:
     """Texts to lists of index terms; remembers the stem of every word it has seen."""
 
@@ -41,7 +56,7 @@ class Analyzer:
 
     def terms(self, text: str) -> list[str]:
         found: list[str] = []
-        for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")):
+        for word in _folded(text):
             if _IS_UNSPACED.match(word):
                 found.extend(word)
                 found.extend(word[i : i + 2] for i in range(len(word) - 1))

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from magma_gpu.config import LinkConfig
-from magma_gpu.knn import mutual_neighbors
+from magma_gpu.knn import link_exactly, mutual_neighbors
 from magma_gpu.schema import TABLES
 
 CODE_VERSION = 1
@@ -49,69 +50,84 @@ def vectors_of(vectors: pa.Table) -> npt.NDArray[np.float32]:
     return x
 
 
-def link_shard(events: pa.Table, vectors: pa.Table, config: LinkConfig) -> Linked:
+def load_kernel(device: str = "cpu") -> None:
+    """Loads the compiled code of an exact search, which takes longer than a small shard does."""
+    link_exactly(np.eye(2, dtype=np.float32), np.array([0, 2]), np.arange(2), np.ones(1, bool), 1, 0.5, device)
+
+
+def link_shard(events: pa.Table, vectors: pa.Table, config: LinkConfig, device: str = "cpu") -> Linked:
     """Links every memory of a shard.
 
     Args:
         events: sorted by memory_id, position.
         vectors: the same rows in the same order.
+        device: where the products of exact searches are made; it changes no edge.
     """
     x = vectors_of(vectors)
-    ids = np.array(events["event_id"].to_pylist(), dtype=object)
-    chain: list[pa.Table] = []
-    similar: list[pa.Table] = []
-    cut, approximate, recalls = 0, 0, []
-    for memory_id, first, last in memory_slices(events["memory_id"]):
-        own = ids[first:last]
-        chain.append(_edges(memory_id, own[:-1], own[1:], np.ones(len(own) - 1, np.float32), "temporal", "order"))
-        rank = np.empty(len(own), dtype=np.int64)
-        rank[np.argsort(own, kind="stable")] = np.arange(len(own))
-        large = config.index == "approximate" and len(own) > config.approximate_from
-        pairs = mutual_neighbors(
-            x[first:last],
-            rank,
-            config.num_neighbors,
-            config.threshold,
-            approximate=large,
-            recall_sample=config.recall_sample,
+    ids = events["event_id"].combine_chunks()
+    ptr = _memory_ptr(events["memory_id"])
+    memory = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    # Ids are distinct within a memory, so a rank among all tells the order in each.
+    rank = np.empty(len(ids), dtype=np.int64)
+    rank[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
+    large = np.diff(ptr) > config.approximate_from if config.index == "approximate" else np.zeros(len(ptr) - 1, bool)
+    pairs = link_exactly(x, ptr, rank, ~large, config.num_neighbors, config.threshold, device)
+    found = [pairs]
+    for m in np.flatnonzero(large).tolist():
+        own = slice(int(ptr[m]), int(ptr[m + 1]))
+        found.append(
+            mutual_neighbors(
+                x[own],
+                rank[own],
+                config.num_neighbors,
+                config.threshold,
+                approximate=True,
+                recall_sample=config.recall_sample,
+            ).moved(own.start)
         )
-        cut += pairs.cut
-        if large:
-            approximate += 1
-            recalls.append(pairs.recall)
-        flip = rank[pairs.i] > rank[pairs.j]
-        src, dst = np.where(flip, pairs.j, pairs.i), np.where(flip, pairs.i, pairs.j)
-        by = np.lexsort((rank[dst], rank[src]))
-        weight = np.clip(pairs.weight[by], 0.0, 1.0)
-        similar.append(_edges(memory_id, own[src[by]], own[dst[by]], weight, "semantic", "knn"))
-    counts: dict[str, Any] = {"pairs_cut_by_cap": cut}
-    if approximate:
-        counts |= {"memories_approximate": approximate, "lowest_recall": min(recalls)}
-    return Linked(_joined("edges/temporal", chain), _joined("edges/semantic", similar), counts)
+    i, j = (np.concatenate([getattr(p, end) for p in found]) for end in ("i", "j"))
+    weight = np.clip(np.concatenate([p.weight for p in found]), 0.0, 1.0)
+    flip = rank[i] > rank[j]
+    src, dst = np.where(flip, j, i), np.where(flip, i, j)
+    by = np.lexsort((rank[dst], rank[src], memory[src]))
+    counts: dict[str, Any] = {"events_at_cap": sum(p.num_capped for p in found)}
+    if large.any():
+        counts |= {"memories_approximate": int(large.sum()), "lowest_recall": min(p.recall for p in found)}
+    first = np.flatnonzero(memory[1:] == memory[:-1])
+    ones = np.ones(len(first), np.float32)
+    return Linked(
+        _edges(events, first, first + 1, ones, "temporal", "order"),
+        _edges(events, src[by], dst[by], weight[by], "semantic", "knn"),
+        counts,
+    )
+
+
+def _memory_ptr(memory_ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Where the runs of equal ids of a sorted column start, and its length."""
+    bounds = [first for _, first, _ in memory_slices(memory_ids)]
+    return np.array([*bounds, len(memory_ids)] if bounds else [0], dtype=np.int64)
 
 
 def _edges(
-    memory_id: str,
-    src: npt.NDArray[Any],
-    dst: npt.NDArray[Any],
+    events: pa.Table,
+    src: npt.NDArray[np.int64],
+    dst: npt.NDArray[np.int64],
     weight: npt.NDArray[np.float32],
     type_: str,
     origin: str,
 ) -> pa.Table:
+    """Edges between rows of a table of events."""
     n = len(src)
+    ids = events["event_id"]
     return pa.table(
         {
-            "memory_id": [memory_id] * n,
-            "src": src.tolist(),
-            "dst": dst.tolist(),
-            "type": [type_] * n,
+            "memory_id": events["memory_id"].take(pa.array(src)),
+            "src": ids.take(pa.array(src)),
+            "dst": ids.take(pa.array(dst)),
+            "type": pa.repeat(type_, n),
             "weight": weight,
-            "origin": [origin] * n,
-            "evidence": [None] * n,
+            "origin": pa.repeat(origin, n),
+            "evidence": pa.nulls(n, pa.string()),
         },
         schema=TABLES[f"edges/{type_}"],
     )
-
-
-def _joined(table: str, pieces: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(pieces) if pieces else TABLES[table].empty_table()

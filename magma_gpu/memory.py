@@ -32,6 +32,7 @@ from magma_gpu.search import Asked, Ranking, search
 from magma_gpu.stamps import parse_stamps
 from magma_gpu.store import Manifest, Store, shard_of
 from magma_gpu.types import INTENTS, Question
+from magma_gpu.word_vectors import WordVectors, load_word_vectors
 
 if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
@@ -69,6 +70,7 @@ class Memory:
         self._ids: list[str] | None = None
         self._views: dict[str, RankerView] = {}
         self._ranker: Ranker | None = None
+        self._word_vectors: WordVectors | None = None
 
     @staticmethod
     def open(path: str | Path, config: Config | None = None) -> "Memory":
@@ -174,7 +176,7 @@ class Memory:
             from magma_gpu.device import pick_device
             from magma_gpu.embed import load_encoder
 
-            self._encoder = load_encoder(self.config.embed, str(pick_device(self.config.run.device)))
+            self._encoder = load_encoder(self.config.embed, str(pick_device(self.config.run.device)), self.config.run)
             built = self.manifest.models.get("embed", {})
             if any(self._encoder.identity.get(k) != v for k, v in built.items()):
                 raise StoreError(
@@ -182,6 +184,12 @@ class Memory:
                     "than the one that is here; install that version, or build with --overwrite."
                 )
         return self._encoder
+
+    @property
+    def word_vectors(self) -> WordVectors:
+        if self._word_vectors is None:
+            self._word_vectors = load_word_vectors(self.config.embed)
+        return self._word_vectors
 
     @property
     def classifier(self) -> IntentClassifier:
@@ -321,10 +329,10 @@ class Memory:
         for index in indexes:
             if self._indexes.get(index.memory_id) is not index:
                 # A memory as it was once: asked now, not kept.
-                made.append(make_view(index, self._analyzer))
+                made.append(make_view(index, self._analyzer, self.word_vectors))
                 continue
             if index.memory_id not in self._views:
-                self._views[index.memory_id] = make_view(index, self._analyzer)
+                self._views[index.memory_id] = make_view(index, self._analyzer, self.word_vectors)
             made.append(self._views[index.memory_id])
         for memory_id in [m for m in self._views if m not in self._indexes]:
             del self._views[memory_id]

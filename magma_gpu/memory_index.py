@@ -57,8 +57,10 @@ class MemoryIndex:
     lexical: LexicalIndex
     lexical_window: LexicalIndex
     missing: tuple[str, ...]
-    # Each event's line of context and its tokens, filled in as they are asked for; tokens of other lines by their text.
+    # Each event's line of context and its tokens, and its time in words, filled in as they are asked for; tokens of
+    # other lines by their text.
     blocks: dict[int, tuple[str, int]]
+    said: dict[int, str | None]
     line_tokens: dict[str, int]
 
     @property
@@ -130,6 +132,7 @@ def build_index(
         lexical_window=LexicalIndex(window_terms),
         missing=missing,
         blocks={},
+        said={},
         line_tokens={},
     )
 

@@ -43,15 +43,22 @@ def block(index: MemoryIndex, event: int) -> str:
 
 
 def _interval(start: int, end: int) -> str:
-    """Days as people write them; the end is exclusive."""
+    """Days as people write them, with the time of day where the interval is shorter than one; the end is exclusive."""
     if not _is_day(start):
         return f"until {day_of(end - 1)}" if _is_day(end) else "any time"
     if not _is_day(end):
         return f"from {day_of(start)}"
     a, b = day_of(start), day_of(max(start, end - 1))
+    if a == b and end - start < _DAY_US:
+        first, last = start % _DAY_US // _MINUTE_US, (end - 1) % _DAY_US // _MINUTE_US + 1
+        clock = f"{a} {first // 60:02d}:{first % 60:02d}"
+        # An hour or less is a moment that somebody named.
+        return clock if last - first <= 60 else f"{clock} to {last // 60:02d}:{last % 60:02d}"
     return a if a == b else f"{a} to {b}"
 
 
+_MINUTE_US = 60_000_000
+_DAY_US = 24 * 60 * _MINUTE_US
 # The first and the last microsecond of the calendar stand for the open sides of intervals.
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 

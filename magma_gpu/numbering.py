@@ -109,7 +109,6 @@ def _session_row(
             stamps.append((session["time"], session["time_text"] or ""))
         titles += [session["title"]] if session["title"] is not None else []
         seqs.append(session["seq"])
-        sources.append(session["source"])
     known = [r["time"] for r in rows if r["time"] is not None]
     time, text = min(stamps) if stamps else (min(known, default=None), None)
     return {

@@ -1,4 +1,4 @@
-"""Large `jsonl` files in pieces that are read apart, and the rows of the pieces put together again.
+"""Large `jsonl` and `parquet` files in pieces that are read apart, and the rows of the pieces put together again.
 
 Other formats are one piece a source. What a reader counts from the start of a source (lines, places in a session, equal
 turns without an id) it counts here from the start of a piece; `join_pieces` adds what the pieces before it had, so that
@@ -7,17 +7,20 @@ the rows are those of one reader that read the whole source.
 
 import hashlib
 import io
+import itertools
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from magma_gpu.errors import InputError
 from magma_gpu.ingest import SPILL_SCHEMAS
 from magma_gpu.readers import Source, read_source
 from magma_gpu.readers.lines import numbered_lines, parse_line
+from magma_gpu.readers.parquet import batches
 from magma_gpu.readers.turns import Conversation, ReadOptions, TurnMaker
 from magma_gpu.store import stable_hash
 from magma_gpu.turn_rows import Place, equal_key
@@ -35,7 +38,7 @@ _LOOKS_BESIDE = ("slack",)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A source, or bytes [first, last) of one, which begin and end between lines."""
+    """A source, or a part of one: bytes [first, last) that begin and end between lines, or row groups of Parquet."""
 
     source: Source
     format: str
@@ -51,23 +54,49 @@ class Piece:
 def split_source(source: Source, format: str, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
     """Cuts a source into pieces of about `piece_bytes`; one that cannot be cut is one piece."""
     whole = [Piece(source, format)]
-    if format != "jsonl" or source.is_compressed():
-        return whole
-    cuts = [0]
     try:
-        with source.path.open("rb") as file:
-            if file.read(4).startswith(_WIDE):
-                return whole
-            size = file.seek(0, io.SEEK_END)
-            while size - cuts[-1] > piece_bytes * 3 // 2:
-                cut = _next_line(file, cuts[-1] + piece_bytes)
-                if cut is None or cut >= size:
-                    break
-                cuts.append(cut)
+        if format not in ("jsonl", "parquet") or source.is_compressed():
+            return whole
+        cuts = _cut_lines(source, piece_bytes) if format == "jsonl" else _cut_groups(source, piece_bytes)
     except OSError as error:
         raise InputError(f"'{source.name}' cannot be read ({error.strerror}); give a file that can.") from None
-    cuts.append(size)
-    return [Piece(source, format, a, b) for a, b in zip(cuts, cuts[1:], strict=False)] if len(cuts) > 2 else whole
+    return [Piece(source, format, a, b) for a, b in itertools.pairwise(cuts)] if len(cuts) > 2 else whole
+
+
+def _cut_lines(source: Source, piece_bytes: int) -> list[int]:
+    cuts = [0]
+    with source.path.open("rb") as file:
+        if file.read(4).startswith(_WIDE):
+            return []
+        size = file.seek(0, io.SEEK_END)
+        while size - cuts[-1] > piece_bytes * 3 // 2:
+            cut = _next_line(file, cuts[-1] + piece_bytes)
+            if cut is None or cut >= size:
+                break
+            cuts.append(cut)
+    return [*cuts, size]
+
+
+def _cut_groups(source: Source, piece_bytes: int) -> list[int]:
+    """Between row groups; none where the file cannot be read, which its reader will say."""
+    try:
+        metadata = pq.read_metadata(source.path)
+    except (pa.ArrowException, ValueError):
+        return []
+    cuts, size = [0], 0
+    for n in range(metadata.num_row_groups):
+        if size >= piece_bytes:
+            cuts.append(n)
+            size = 0
+        size += _span(metadata, n, n + 1)[1]
+    return [*cuts, metadata.num_row_groups]
+
+
+def _span(metadata: pq.FileMetaData, first: int, last: int) -> tuple[int, int]:
+    """Where some row groups begin in the file, and how many bytes they have."""
+    chunks = [metadata.row_group(n).column(c) for n in range(first, last) for c in range(metadata.num_columns)]
+    starts = [c.data_page_offset if c.dictionary_page_offset is None else c.dictionary_page_offset for c in chunks]
+    return min(starts, default=0), sum(c.total_compressed_size for c in chunks)
 
 
 def _next_line(file: io.BufferedReader, start: int) -> int | None:
@@ -92,14 +121,23 @@ def content_hash(piece: Piece) -> str | None:
                 return stable_hash("zip", str(info.CRC), str(info.file_size), str(info.compress_size))
         digest = hashlib.blake2b(digest_size=16)
         with piece.source.path.open("rb") as file:
-            left = file.seek(0, io.SEEK_END) - piece.first if piece.last is None else piece.last - piece.first
-            file.seek(piece.first)
+            first, left = _bytes_of(piece, file)
+            file.seek(first)
             while left > 0 and (block := file.read(min(left, 1 << 22))):
                 left -= len(block)
                 digest.update(block)
         return digest.hexdigest()
     except (OSError, KeyError, zipfile.BadZipFile):
         return None
+
+
+def _bytes_of(piece: Piece, file: io.BufferedReader) -> tuple[int, int]:
+    """Where the bytes of a piece begin, and how many there are."""
+    if piece.last is None:
+        return 0, file.seek(0, io.SEEK_END)
+    if piece.format == "parquet":
+        return _span(pq.read_metadata(piece.source.path), piece.first, piece.last)
+    return piece.first, piece.last - piece.first
 
 
 class PieceReader:
@@ -109,7 +147,8 @@ class PieceReader:
         self.piece = piece
         self.options = options
         self.num_lines = 0
-        # Conversations that are numbered by their place in the source: only one reader of all of it can do that.
+        # Conversations that are numbered by their place in the source, and what is damaged: only one reader of all of
+        # it says the same of them.
         self.needs_whole = False
         self._maker = _PieceMaker(piece.source, options)
 
@@ -120,7 +159,7 @@ class PieceReader:
             InputError: nothing of it can be read.
         """
         if self.piece.is_part:
-            return self._lines()
+            return self._groups() if self.piece.format == "parquet" else self._lines()
         return read_source(
             self.piece.source,
             self.piece.format,
@@ -155,6 +194,18 @@ class PieceReader:
                     return
                 else:
                     yield self._maker.turn(row, line.number)
+
+    def _groups(self) -> Iterator[Record]:
+        # What readers.parquet does with a row, from a range of row groups.
+        assert self.piece.last is not None
+        groups = range(self.piece.first, self.piece.last)
+        for rows in batches(self.piece.source, self._maker, groups):
+            if isinstance(rows, str) or any(isinstance(row.get("messages"), list) for row in rows):
+                self.needs_whole = True
+                return
+            for row in rows:
+                self.num_lines += 1
+                yield self._maker.turn(row, self.num_lines)
 
 
 class _PieceMaker(TurnMaker):

@@ -47,8 +47,12 @@ class Place(Protocol):
 
     def exists(self, name: str = "") -> bool: ...
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The files right in a folder, sorted by name, with their bytes; none where there is no such folder."""
+        ...
+
     def names(self, folder: str) -> list[str]:
-        """The names of the files right in a folder, sorted; none where there is no such folder."""
+        """The names of the files right in a folder, sorted."""
         ...
 
     def remove(self, name: str) -> None:
@@ -56,6 +60,10 @@ class Place(Protocol):
         ...
 
     def lock(self) -> contextlib.AbstractContextManager[None]: ...
+
+    def drop_empty(self) -> None:
+        """Removes the place where nothing but its lock is in it."""
+        ...
 
     def free_bytes(self) -> int | None:
         """Room that is left; None where that is no question."""
@@ -128,11 +136,21 @@ class Folder:
     def exists(self, name: str = "") -> bool:
         return self.path(name).exists()
 
-    def names(self, folder: str) -> list[str]:
+    def sizes(self, folder: str) -> dict[str, int]:
+        found = {}
         try:
-            return sorted(p.name for p in self.path(folder).iterdir() if p.is_file())
+            with os.scandir(self.path(folder)) as entries:
+                for entry in entries:
+                    # A writer may rename its file meanwhile.
+                    with contextlib.suppress(FileNotFoundError):
+                        if entry.is_file():
+                            found[entry.name] = entry.stat().st_size
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            return {}
+        return dict(sorted(found.items()))
+
+    def names(self, folder: str) -> list[str]:
+        return list(self.sizes(folder))
 
     def remove(self, name: str) -> None:
         path = self.path(name)
@@ -144,6 +162,15 @@ class Folder:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """Holds the folder against a second build; released by the system when the process dies."""
+        while True:
+            with self._locked() as file:
+                # Who held it before may have removed it since it was opened; then it locks nothing.
+                if _is_at(file, self.path(LOCK)):
+                    yield
+                    return
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[Any]:
         import fcntl
 
         try:
@@ -158,7 +185,16 @@ class Folder:
                 raise StoreError(
                     f"Another build is writing to '{self.root}'; wait for it to end, or use another --out."
                 ) from None
-            yield
+            yield file
+
+    def drop_empty(self) -> None:
+        try:
+            if [p.name for p in self.root.iterdir()] == [LOCK]:
+                self.path(LOCK).unlink()
+                self.root.rmdir()
+        except OSError:
+            # Somebody else has put something there, or took it away.
+            pass
 
     def free_bytes(self) -> int | None:
         return shutil.disk_usage(self.root).free
@@ -232,8 +268,12 @@ class Bucket:
             raise StoreError(f"'{self.where}' cannot be read: {_reason(error)}.") from None
         return found
 
+    def sizes(self, folder: str) -> dict[str, int]:
+        files = [i for i in self._list(folder) if i.type == self._fs.FileType.File]
+        return {i.base_name: i.size for i in sorted(files, key=lambda i: str(i.base_name))}
+
     def names(self, folder: str) -> list[str]:
-        return sorted(i.base_name for i in self._list(folder) if i.type == self._fs.FileType.File)
+        return list(self.sizes(folder))
 
     def remove(self, name: str) -> None:
         kind = self._info(name).type
@@ -250,6 +290,9 @@ class Bucket:
         """Holds nothing: see above."""
         yield
 
+    def drop_empty(self) -> None:
+        """Does nothing: a prefix without objects is not there."""
+
     def free_bytes(self) -> int | None:
         return None
 
@@ -261,6 +304,13 @@ def write_error(path: Path, error: OSError) -> StoreError:
             f"No space is left for '{path}'; what was finished is kept: free some space and run it again."
         )
     return StoreError(f"'{path}' cannot be written ({_reason(error)}); choose an --out that can be.")
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -1,8 +1,7 @@
 """A small learned ranker: features of candidate events in, one score each out.
 
-Some equal networks (a linear part and two hidden layers) fitted with different seeds, averaged. Scores are computed in
-float64 and rounded, so that a question's scores do not depend on the batch. It is fitted listwise: the events that hold
-the evidence share the probability of a softmax over a question's candidates.
+Some equal networks (a linear part and two hidden layers) fitted with different seeds, averaged. It is fitted listwise:
+the events that hold the evidence share the probability of a softmax over a question's candidates.
 
 Q questions, C candidates, F features, M members, H hidden.
 """
@@ -24,9 +23,8 @@ from magma_gpu.features import NAMES
 WEIGHTS = Path(__file__).parent / "weights" / "ranker.safetensors"
 _HIDDEN = (64, 32)
 _CLAMP = 5.0
-# The scale of a feature that is not used; rows that fit a cache.
+# The scale of a feature that is not used.
 _UNUSED = 1e12
-_BLOCK = 2048
 
 
 class Ranker(nn.Module):
@@ -66,28 +64,32 @@ class Ranker(nn.Module):
         return torch.einsum("mqch,mh->mqc", hidden, self.w3_MH) + torch.einsum("qcf,mf->mqc", x, self.wide_MF)
 
     def score(self, x_QCF: npt.NDArray[np.float32], valid_QC: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-        """Mean scores [Q, C], computed in float64 and rounded to float32; 0 where a candidate is not valid."""
+        """Mean scores float32 [Q, C]; 0 where a candidate is not valid.
+
+        Questions go through one by one, so that the shape of every product, and with it every bit, is that of a
+        question asked alone.
+        """
         out = np.zeros(valid_QC.shape, dtype=np.float32)
-        rows = x_QCF[valid_QC]
-        made = np.empty(len(rows), dtype=np.float32)
+        if not out.size:
+            return out
+        used = torch.nonzero(self.scale < _UNUSED).ravel()
         members, _, first = self.w1_MFH.shape
-        used = self.scale < _UNUSED
         with torch.inference_mode():
-            w1 = self.w1_MFH[:, used].double().permute(1, 0, 2).reshape(-1, members * first)
-            b1, b2 = self.b1_MH.double().reshape(-1), self.b2_MH.double()
-            w2, w3, wide = self.w2_MHH.double(), self.w3_MH.double(), self.wide_MF[:, used].double().mean(0)
-            mean, scale = self.mean[used].double(), self.scale[used].double()
-            columns = used.numpy()
-            for at in range(0, len(rows), _BLOCK):
-                x = torch.from_numpy(rows[at : at + _BLOCK, columns].astype(np.float64))
-                x = x.sub_(mean).div_(scale).clamp_(-_CLAMP, _CLAMP)
-                hidden = torch.addmm(b1, x, w1).relu_()
-                total = x @ wide
+            w1 = self.w1_MFH[:, used].permute(1, 0, 2).reshape(len(used), members * first).contiguous()
+            b1, w3 = self.b1_MH.reshape(-1), self.w3_MH / members
+            wide, mean, scale = self.wide_MF[:, used].mean(0), self.mean[used], self.scale[used]
+            rows = torch.empty(out.shape[1], len(used))
+            hidden = torch.empty(out.shape[1], members * first)
+            for q in range(len(out)):
+                torch.index_select(torch.from_numpy(x_QCF[q]), 1, used, out=rows)
+                rows.sub_(mean).div_(scale).clamp_(-_CLAMP, _CLAMP)
+                torch.addmm(b1, rows, w1, out=hidden).relu_()
+                total = rows @ wide
                 for m in range(members):
-                    deep = torch.addmm(b2[m], hidden[:, m * first : (m + 1) * first], w2[m]).relu_()
-                    total += (deep @ w3[m]) / members
-                made[at : at + _BLOCK] = total.float().numpy()
-        out[valid_QC] = made
+                    deep = torch.addmm(self.b2_MH[m], hidden[:, m * first : (m + 1) * first], self.w2_MHH[m]).relu_()
+                    total += deep @ w3[m]
+                out[q] = total.numpy()
+        out[~valid_QC] = 0.0
         return out
 
 

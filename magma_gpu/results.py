@@ -112,7 +112,7 @@ def make_result(
                 path=tuple((graph.node_id(node), kind) for node, kind in f.path),
                 path_labels=tuple(_label(index, node) for node, _ in f.path),
                 signals=f.signals,
-                time=iso(int(index.time_E[f.event])),
+                time=_said(index, f.event),
                 speaker=index.speakers[f.event],
                 text=index.texts[f.event],
             )
@@ -123,6 +123,12 @@ def make_result(
         missing=index.missing,
         truncated=search.truncated,
     )
+
+
+def _said(index: MemoryIndex, event: int) -> str | None:
+    if event not in index.said:
+        index.said[event] = iso(int(index.time_E[event]))
+    return index.said[event]
 
 
 def _label(index: MemoryIndex, node: int) -> str:

@@ -8,14 +8,14 @@ edges. Nothing here classifies questions or writes context.
 Q questions, E events, V visited.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from magma_gpu.anchors import Signals, measure, scaled
+from magma_gpu.anchors import Signals, best_first, measure, scaled
 from magma_gpu.beam import Walks, walk
 from magma_gpu.config import SearchConfig
 from magma_gpu.features import RankerView, features, view_scores
@@ -129,13 +129,17 @@ def _search_memory(
     if config.policy == "learned":
         assert ranking is not None
         return _learned(index, asked, signals, handed, config, ranking.ranker, ranking.views[m])
-    return _collect(
-        index, signals, handed, handed.total_QE, np.argsort(-handed.total_QE, axis=1, kind="stable"), config
-    )
+    top = best_first(handed.total_QE)[:, : config.k]
+    return _collect(index, signals, handed, top, np.take_along_axis(handed.total_QE, top, axis=1))
 
 
-def _signals_of(ranks: dict[str, npt.NDArray[np.int32]], q: int, event: int) -> dict[str, int]:
-    return {name: int(rank[q, event]) for name, rank in ranks.items() if rank[q, event]}
+def _signals_of(
+    ranks: dict[str, npt.NDArray[np.int32]], rows: npt.NDArray[np.int64] | int, events: npt.NDArray[np.int64]
+) -> Iterator[dict[str, int]]:
+    """Rank of each event by the signals that hit it, event after event."""
+    names = list(ranks)
+    for hit in np.stack([rank[rows, events].ravel() for rank in ranks.values()], axis=1).tolist():
+        yield {name: rank for name, rank in zip(names, hit, strict=True) if rank}
 
 
 # ---------------------------------------------------------------------------------------------------------- smooth
@@ -176,35 +180,35 @@ def _collect(
     index: MemoryIndex,
     signals: Signals,
     handed: Handed,
+    top: npt.NDArray[np.int64],
     score: npt.NDArray[np.float64],
-    order: npt.NDArray[np.int64],
-    config: SearchConfig,
     walks: Walks | None = None,
 ) -> list[Search]:
-    """Returns the first events of each question's order, each with why it is there; a score of 0 is not found.
+    """Returns the events [Q, K] of each question with their scores, each with why it is there; 0 is not found.
 
     Where questions walked the graph, the way to an event is the walk's; anchors have none.
     """
-    top = order[:, : config.k]
     rows = np.arange(len(top))[:, None]
     own = signals.fused_QE[rows, top]
     parts = np.stack([g[1][rows, top] for g in handed.given]) if handed.given else np.zeros((1, *top.shape))
     best = parts.argmax(axis=0)
     largest = parts.max(axis=0) > own
+    hits = _signals_of(signals.ranks, rows, top)
     results = []
     for q, events in enumerate(top.tolist()):
         found = []
         visited = walks.visited(q) if walks is not None else {}
         for place, event in enumerate(events):
-            if score[q, event] <= 0:
+            hit = next(hits)
+            if score[q, place] <= 0:
                 continue
             path: tuple[tuple[int, str], ...] = ()
             if walks is not None and event in visited:
-                path = tuple(walks.path(q, visited[event]))
+                path = tuple(walks.path(q, visited[event], visited))
             elif largest[q, place]:
                 edge, _, source = handed.given[int(best[q, place])]
                 path = _step(index, int(source[q, event]), event, edge)
-            found.append(Found(event, float(score[q, event]), len(path), path, _signals_of(signals.ranks, q, event)))
+            found.append(Found(event, float(score[q, place]), len(path), path, hit))
         truncated = bool(walks.truncated_Q[q]) if walks is not None else False
         results.append(Search(tuple(found), len(visited) or int((signals.fused_QE[q] > 0).sum()), truncated))
     return results
@@ -225,7 +229,7 @@ def _step(index: MemoryIndex, source: int, event: int, edge: str) -> tuple[tuple
 
 def candidates(handed_QE: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.int64]:
     """The best events of each question by what `smooth` says, [Q, C]; -1 where there are fewer."""
-    order = np.argsort(-handed_QE, axis=1, kind="stable")[:, :count]
+    order = best_first(handed_QE)[:, :count]
     return np.where(np.take_along_axis(handed_QE, order, axis=1) > 0, order, -1)
 
 
@@ -237,7 +241,7 @@ def candidate_features(
     made = features(
         index,
         view,
-        view_scores(index, view, signals, asked.query_QD, asked.terms),
+        view_scores(index, view, signals, asked.query_QD, asked.questions, asked.terms),
         chosen,
         asked.questions,
         asked.terms,
@@ -248,8 +252,7 @@ def candidate_features(
     return chosen, made
 
 
-# Below any rating of a candidate; and the least score that is shown of one.
-_BELOW = 1e6
+# The least score that is shown of a candidate, and what one beyond the candidates counts.
 _LEAST = 1e-6
 
 
@@ -266,16 +269,17 @@ def _learned(
         return [Search((), 0, False)] * len(asked.questions)
     chosen, x = candidate_features(index, asked, signals, handed, view, config.num_candidates)
     valid = chosen >= 0
-    at = (np.broadcast_to(np.arange(len(chosen))[:, None], chosen.shape)[valid], chosen[valid])
     rated = np.where(valid, ranker.score(x, valid).astype(np.float64), -np.inf)
     best = np.where(valid.any(axis=1), rated.max(axis=1), 0.0)
-    # Candidates first, by what the ranker says of them; what `smooth` found beyond them comes after.
-    key = handed.total_QE - _BELOW
-    key[at] = rated[valid]
-    score = handed.total_QE * _LEAST
-    score[at] = np.maximum(np.exp(rated - best[:, None])[valid], _LEAST)
-    order = np.argsort(-key, axis=1, kind="stable")
-    return _collect(index, signals, handed, score, order, config, walk_from(index, asked, signals, config))
+    shown = np.where(valid, np.maximum(np.exp(rated - best[:, None]), _LEAST), 0.0)
+    # Candidates by what the ranker says of them, and then what `smooth` found beyond them.
+    by = best_first(rated)[:, : config.k]
+    top, score = np.take_along_axis(chosen, by, axis=1), np.take_along_axis(shown, by, axis=1)
+    if config.k > config.num_candidates:
+        rest = best_first(handed.total_QE)[:, config.num_candidates : config.k]
+        top = np.hstack([top, rest])
+        score = np.hstack([score, np.take_along_axis(handed.total_QE, rest, axis=1) * _LEAST])
+    return _collect(index, signals, handed, top, score, walk_from(index, asked, signals, config))
 
 
 def _spread(
@@ -322,7 +326,7 @@ def _paper(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchCon
 def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> Walks:
     """Algorithm 1 for every question, from the best of its fused ranking."""
     fused = signals.fused_QE
-    top = np.argsort(-fused, axis=1, kind="stable")[:, : config.num_anchors]
+    top = best_first(fused)[:, : config.num_anchors]
     anchors = []
     for q in range(len(top)):
         nodes = top[q][fused[q, top[q]] > 0]
@@ -359,16 +363,17 @@ def _visited(
         rated[of_step] = score[of_step] / best if best > 0 else 0.0
     final = signals.fused_QE[q, events] + _WALK_SHARE * rated * config.decay ** hop[at].astype(np.float64)
     by = np.lexsort((events, -final))[: config.k]
+    visited = walks.visited(q)
     best = final[by[0]] if len(by) else 1.0
     found = tuple(
         Found(
             int(events[i]),
             float(final[i] / best),
             int(hop[at[i]]),
-            tuple(walks.path(q, int(at[i]))),
-            _signals_of(signals.ranks, q, int(events[i])),
+            tuple(walks.path(q, int(at[i]), visited)),
+            hit,
         )
-        for i in by
+        for i, hit in zip(by, _signals_of(signals.ranks, q, events[by]), strict=True)
     )
     return Search(found, int((node >= 0).sum()), bool(walks.truncated_Q[q]))
 

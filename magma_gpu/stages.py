@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from magma_gpu.config import Config, ExtractConfig
+from magma_gpu.config import Config
 from magma_gpu.embed import Encoder, check_reusable, embed_texts, encoder_identity, load_encoder
 from magma_gpu.schema import STAGE_TABLES, vectors_schema
 from magma_gpu.store import stable_hash
 
 if TYPE_CHECKING:
-    from magma_gpu.extract import Extractor
+    from collections.abc import Callable, Mapping
+
+    from magma_gpu.extract.windows import Earlier
 
 log = logging.getLogger(__name__)
 
 # Changes when a stage would make other bytes of the same rows, settings and model.
-VERSIONS = {"ingest": 1, "embed": 1, "link": 1, "extract": 1, "resolve": 1}
+VERSIONS = {"ingest": 2, "embed": 1, "link": 1, "extract": 1, "resolve": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Stage(Protocol):
         """Makes this stage's tables of one shard.
 
         Args:
-            tables: the shard's tables that the stage reads (`STAGE_INPUTS`).
+            tables: the shard's tables that the stage reads (`stage_inputs`).
             previous: this stage's own tables of an earlier generation of the shard, to take work over from.
         """
         ...
@@ -58,35 +60,41 @@ STAGE_INPUTS: dict[str, tuple[str, ...]] = {
 }
 
 
+def stage_inputs(stage: str, settings: "Mapping[str, Mapping[str, Any]]") -> tuple[str, ...]:
+    """The tables that a stage reads with these settings, by section (`Config.as_dict`, or a manifest's)."""
+    inputs = STAGE_INPUTS[stage]
+    # Consolidation looks for causes among the events that are alike.
+    more = stage == "extract" and settings.get("extract", {}).get("consolidate", False)
+    return (*inputs, "edges/semantic") if more else inputs
+
+
 def stage_models(config: Config) -> dict[str, dict[str, Any]]:
     """The models that a config names, in words; loads none."""
-    extractor = make_extractor(config.extract)
-    return {
-        "embed": encoder_identity(config.embed),
-        "extract": {"model": extractor.name, "version": extractor.version},
-    }
+    from magma_gpu.extract.engines import extractor_identity
+
+    return {"embed": encoder_identity(config.embed), "extract": extractor_identity(config.extract)}
 
 
 def stage_fingerprints(config: Config) -> dict[str, str]:
     """A hash for each stage of all that decides its bytes but the rows: settings, model, code version, upstream."""
+    from magma_gpu.extract.engines import settings_that_count
+
     models = stage_models(config)
     upstream = {"ingest": None, "embed": "ingest", "link": "embed", "extract": "ingest", "resolve": "extract"}
+    if config.extract.consolidate:
+        upstream["extract"] = "link"
     prints: dict[str, str] = {}
     for stage, above in upstream.items():
         section = dataclasses.asdict(getattr(config, stage))
+        if stage == "extract":
+            section = settings_that_count(config.extract)
         # The folder of an encoder may move; its weights decide.
         section.pop("encoder", None)
+        if stage == "embed" and config.embed.encoder != "openai":
+            section = {key: value for key, value in section.items() if key not in ("model", "dim")}
         known = [section, models.get(stage), prints[above] if above else None]
         prints[stage] = stable_hash(stage, str(VERSIONS[stage]), json.dumps(known, sort_keys=True))
     return prints
-
-
-def make_extractor(config: ExtractConfig) -> "Extractor":
-    """The extractor that a config names."""
-    from magma_gpu.extract import RulesExtractor
-
-    assert config.engine == "rules"
-    return RulesExtractor()
 
 
 def make_stage(name: str, config: Config, device: str) -> Stage:
@@ -108,12 +116,13 @@ class EmbedStage:
 
     def __init__(self, config: Config, device: str) -> None:
         self.config = config.embed
+        self._run = config.run
         self.device = device
         self._encoder: Encoder | None = None
 
     def encoder(self) -> Encoder:
         if self._encoder is None:
-            self._encoder = load_encoder(self.config, self.device)
+            self._encoder = load_encoder(self.config, self.device, self._run)
         return self._encoder
 
     def run(self, tables: dict[str, pa.Table], previous: dict[str, pa.Table]) -> StageResult:
@@ -211,13 +220,18 @@ class LinkStage:
 
     name = "link"
 
-    def __init__(self, config: Config, device: str) -> None:  # noqa: ARG002
+    def __init__(self, config: Config, device: str) -> None:
+        from magma_gpu.link import load_kernel
+
         self.config = config.link
+        self.device = device
+        # As a model is loaded before the clock of the first shard starts.
+        load_kernel(device)
 
     def run(self, tables: dict[str, pa.Table], previous: dict[str, pa.Table]) -> StageResult:  # noqa: ARG002
         from magma_gpu.link import link_shard
 
-        linked = link_shard(tables["events"], tables["vectors"], self.config)
+        linked = link_shard(tables["events"], tables["vectors"], self.config, self.device)
         return StageResult({"edges/temporal": linked.temporal, "edges/semantic": linked.semantic}, linked.counts)
 
 
@@ -227,27 +241,55 @@ class ExtractStage:
     name = "extract"
 
     def __init__(self, config: Config, device: str) -> None:  # noqa: ARG002
+        from magma_gpu.extract.engines import make_extractor
+
         self.config = config.extract
-        self.extractor = make_extractor(config.extract)
+        self.chunk = config.run.llm_chunk
+        self.extractor = make_extractor(config)
+        # Called with every finished chunk of an engine with a model; what it was given comes back as previous
+        # table "extracts/kept" if this shard has to be done again.
+        self.keep: Callable[[pa.Table], None] | None = None
 
     def run(self, tables: dict[str, pa.Table], previous: dict[str, pa.Table]) -> StageResult:
         from magma_gpu.extract import extract_shard
+        from magma_gpu.extract.model_engine import ModelExtractor
+        from magma_gpu.extract.windows import Earlier
 
-        known = previous.get("extracts")
-        extracts = extract_shard(tables["events"], self.extractor, self.config, known)
+        known, kept = previous.get("extracts"), previous.get("extracts/kept")
+        earlier = Earlier(known=known)
+        extractor = self.extractor
+        if isinstance(extractor, ModelExtractor):
+            earlier = Earlier(known=known, kept=kept, keep=self.keep, chunk=self.chunk)
+        extracts = extract_shard(tables["events"], extractor, self.config, earlier=earlier)
+        if self.config.consolidate:
+            extracts = self._consolidate(tables, extracts, earlier)
         status = extracts["status"].to_pylist()
         counts = {f"windows_{s}": status.count(s) for s in ("ok", "repaired", "failed")}
-        return StageResult({"extracts": extracts}, counts | {"windows_reused": _num_reused(extracts, known)})
+        counts["windows_reused"] = _num_reused(extracts, known, kept)
+        if isinstance(extractor, ModelExtractor):
+            counts |= extractor.take_counts()
+        return StageResult({"extracts": extracts}, counts)
+
+    def _consolidate(self, tables: dict[str, pa.Table], extracts: pa.Table, earlier: "Earlier") -> pa.Table:
+        """Adds the windows in which causes that lie far back are looked for."""
+        from magma_gpu.extract.consolidate import suggest_windows
+        from magma_gpu.extract.windows import run_windows
+
+        suggested = suggest_windows(tables["events"], extracts, tables["edges/semantic"], self.config)
+        more = run_windows(suggested.places, self.extractor, earlier)
+        order = [(name, "ascending") for name in ("memory_id", "first", "window_id")]
+        return pa.concat_tables([extracts, more]).sort_by(order)
 
 
-def _num_reused(extracts: pa.Table, known: pa.Table | None) -> int:
-    """How many windows an earlier table answered already."""
-    if known is None:
-        return 0
+def _num_reused(extracts: pa.Table, known: pa.Table | None, kept: pa.Table | None) -> int:
+    """How many windows an earlier table, or a run that was killed, answered already."""
     columns = ("window_id", "prompt_hash", "status")
-    old, new = (list(zip(*(t[c].to_pylist() for c in columns), strict=True)) for t in (known, extracts))
-    answered = {row for row in old if row[2] != "failed"}
-    return sum(row in answered for row in new)
+    answered: set[tuple[str, ...]] = set()
+    for table in (known, kept):
+        if table is not None:
+            rows = zip(*(table[c].to_pylist() for c in columns), strict=True)
+            answered |= {row for row in rows if row[2] != "failed" or table is kept}
+    return sum(row in answered for row in zip(*(extracts[c].to_pylist() for c in columns), strict=True))
 
 
 class ResolveStage:

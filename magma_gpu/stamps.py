@@ -12,11 +12,13 @@ A stamp is made of a date and perhaps a time of day, a zone and a weekday, in an
   of eight digits that is a calendar date (`20230520`) is that date; one of four digits is a year and
   unreadable.
 - Dates: `2023-05-20`, `2023/5/20`, `20230520`, `20 May 2023`, `May 20th, 2023`, `20.05.2023` (dots: day
-  first), `20/05/2023` and `20-05-23` (by `date_order`), `2023年5月20日`. A date without a time of day is its
-  first moment. Years of two digits are 1969 to 2068.
-- Zones: `Z`, `UTC`, `GMT` and numeric offsets. Other abbreviations name several zones each and are not read.
-  A stamp without a zone is in `assumed_zone`; a local time that occurs twice is the first of the two, and one
-  in a daylight-saving gap moves forward by the gap.
+  first), `20/05/2023` and `20-05-23` (by `date_order`), `2023年5月20日`, `2023:05:20` (of cameras), and months in
+  six more languages (`magma_gpu.stamp_words`). A date without a time of day is its first moment. Years of two
+  digits are 1969 to 2068.
+- Zones: `Z`, `UTC`, `GMT`, numeric offsets, and names such as `Europe/Berlin` (beside a numeric offset the
+  offset counts). Other abbreviations name several zones each and are not read. A stamp without a zone is in
+  `assumed_zone`; a local time that occurs twice is the first of the two, and one in a daylight-saving gap moves
+  forward by the gap.
 """
 
 import math
@@ -29,6 +31,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from magma_gpu.errors import ConfigError
+from magma_gpu.stamp_words import in_english
 from magma_gpu.types import RawTime
 
 SECOND = 1_000_000
@@ -155,13 +158,14 @@ def _resolve(
     offset_s: int | None,
     zone: ZoneInfo | None,
     notes: Sequence[str] = (),
+    source: str = "assumed",
 ) -> Stamp:
-    """Turns a local date, a time of day and an offset (or the assumed zone) into a stamp."""
+    """Turns a local date, a time of day and an offset (or a zone, as a rule the assumed one) into a stamp."""
     local = (day.toordinal() - _EPOCH_DAY) * DAY + micros
     if offset_s is not None:
         return _finish(local - offset_s * SECOND, text, "given", notes)
     if zone is None:
-        return _finish(local, text, "assumed", notes)
+        return _finish(local, text, source, notes)
     wall = datetime(day.year, day.month, day.day) + timedelta(microseconds=micros)  # noqa: DTZ001
     first = wall.replace(tzinfo=zone).utcoffset()
     second = wall.replace(tzinfo=zone, fold=1).utcoffset()
@@ -172,7 +176,7 @@ def _resolve(
     elif first < second:
         # The offset before the gap, taken as it is, moves the time forward by the length of the gap.
         notes = [*notes, "time in a daylight-saving gap, moved forward"]
-    return _finish(local - first // timedelta(microseconds=1), text, "assumed", notes)
+    return _finish(local - first // timedelta(microseconds=1), text, source, notes)
 
 
 _ISO = re.compile(
@@ -231,13 +235,17 @@ _HALF = r"(?P<ap>[ap]\.?\s?m\b\.?)"
 _TIME = re.compile(
     r"(?:(?P<cjk>上午|下午|午前|午後|凌晨|晚上)\s*)?(?<![\d:.+-])"
     r"(?:(?P<h>\d{1,2}):(?P<mi>\d\d)(?::(?P<s>\d\d)(?:[.,](?P<f>\d+))?)?(?!\d|:\d)(?:\s*" + _HALF + r")?"
+    r"|(?P<h4>\d{1,2})\.(?P<mi4>\d\d)(?:\.(?P<s4>\d\d))?\s*" + _HALF.replace("<ap>", "<ap4>") + r""
     r"|(?P<h2>\d{1,2})\s*" + _HALF.replace("<ap>", "<ap2>") + r""
     r"|(?P<h3>\d{1,2})[时時点點](?:(?P<mi3>\d{1,2})分(?:(?P<s3>\d{1,2})秒)?)?)"
     r"(?:\s*(?P<z>(?:UTC|GMT)?[+-]\d\d?(?::?\d\d)?(?!\d)|Z\b|UTC\b|GMT\b)(?P<comment>\s*\([A-Za-z ]+\))?)?",
     _FLAGS,
 )
 _DATES = (
-    re.compile(r"(?<!\d)(?P<y>\d{4})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<d>\d{1,2})(?!\d)", _FLAGS),
+    re.compile(
+        r"(?<!\d)(?P<y>\d{4})(?P<sep>[-/.])(?P<m>\d{1,2})(?P=sep)(?P<d>\d{1,2})(?:(?<=\d)\.(?=\s|$))?(?!\d)", _FLAGS
+    ),
+    re.compile(r"(?<!\d)(?P<y>\d{4})(?P<sep>:)(?P<m>\d\d):(?P<d>\d\d)(?!\d)", _FLAGS),
     re.compile(r"(?P<y>\d{4})\s*年\s*(?P<m>\d{1,2})\s*月\s*(?P<d>\d{1,2})\s*日", _FLAGS),
     re.compile(
         r"\b(?P<d>\d{1,2})(?:st|nd|rd|th)?\.?[\s-]*(?:of\s+)?" + _MONTH + r"(?:[\s,-]*(?P<y>\d{4}|\d\d)\b)?",
@@ -260,7 +268,8 @@ _CJK_DAYS = {
     **dict(zip("一二三四五六天", range(7), strict=True)),
 }
 _MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_FILLER = re.compile(r"\b(?:on|at)\b|[\s,;()\[\]]+|(?<!\S)[-T](?!\S)", _FLAGS)
+_FILLER = re.compile(r"\b(?:on|at)\b|[\s,;()\[\]·•|]+|(?<!\S)[-–T](?!\S)", _FLAGS)
+_ZONE_NAME = re.compile(r"\[?(?<![\w/])([A-Z][A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+)\]?", re.ASCII)
 _LETTERS = re.compile(r"[A-Za-z/_]+")
 
 
@@ -273,6 +282,14 @@ def _from_text(text: str, zone: ZoneInfo | None, date_order: str) -> Stamp:
         return _from_epoch(Decimal(rest), text)
     rest = _COMPACT.sub(lambda m: f"{m[1]} {m[2]}:{m[3]}:{m[4] or '00'}{m[5] or ''}", rest)
     rest = re.sub(r"(?<=\d)T(?=\d\d?:)", " ", rest)
+    source = "assumed"
+    if (place := _ZONE_NAME.search(rest)) is not None:
+        try:
+            zone, source = _zone(place[1]), "given"
+        except ConfigError:
+            return Stamp(None, text, "missing", f"zone '{place[1]}' is not known")
+        rest = f"{rest[: place.start()]} {rest[place.end() :]}"
+    rest = in_english(rest)
     notes: list[str] = []
     micros, offset_s, found = 0, None, _TIME.search(rest)
     if found is not None:
@@ -299,7 +316,7 @@ def _from_text(text: str, zone: ZoneInfo | None, date_order: str) -> Stamp:
     if rest:
         known = found is not None and _LETTERS.fullmatch(rest)
         return Stamp(None, text, "missing", f"zone '{rest}' is not a known offset" if known else "not a time")
-    return _resolve(text, on, micros, offset_s, zone, notes)
+    return _resolve(text, on, micros, offset_s, zone, notes, source)
 
 
 def _calendar(digits: str) -> bool:
@@ -310,10 +327,10 @@ def _calendar(digits: str) -> bool:
 
 
 def _time_of_day(found: re.Match[str], notes: list[str]) -> int | None:
-    hour = int(found["h"] or found["h2"] or found["h3"])
-    minute = int(found["mi"] or found["mi3"] or 0)
-    second = int(found["s"] or found["s3"] or 0)
-    half = (found["ap"] or found["ap2"] or "")[:1].lower()
+    hour = int(found["h"] or found["h2"] or found["h3"] or found["h4"])
+    minute = int(found["mi"] or found["mi3"] or found["mi4"] or 0)
+    second = int(found["s"] or found["s3"] or found["s4"] or 0)
+    half = (found["ap"] or found["ap2"] or found["ap4"] or "")[:1].lower()
     if found["cjk"]:
         half = "a" if found["cjk"] in ("上午", "午前", "凌晨") else "p"
     if half:

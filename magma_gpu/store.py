@@ -7,6 +7,7 @@ progress keeps its own list in `building.json`: what it names is used again afte
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -28,6 +29,8 @@ BUILDING = "building.json"
 LEDGER = "ledger.json"
 # One memory opens without its whole shard.
 ROW_GROUP = 4096
+
+_SHARD_FILE = re.compile(r"shard-(\d{5,})-([0-9a-f]{12})\.parquet")
 
 
 class Store:
@@ -139,10 +142,13 @@ class Store:
         names = self.place.names(table)
         return [f"{table}/{n}" for n in names if n.startswith("shard-") and n.endswith(".parquet")]
 
-    def keys(self, table: str, shard: int) -> list[str]:
-        """The keys under which there are files of a shard, counted or not."""
-        start = f"{table}/shard-{shard:05d}-"
-        return [f.removeprefix(start)[: -len(".parquet")] for f in self.shard_files(table) if f.startswith(start)]
+    def keys(self, table: str) -> dict[int, list[str]]:
+        """The keys under which there are files of a table, counted or not, by shard."""
+        found: dict[int, list[str]] = {}
+        for name in self.place.names(table):
+            if match := _SHARD_FILE.fullmatch(name):
+                found.setdefault(int(match[1]), []).append(match[2])
+        return found
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -110,6 +110,8 @@ class Mention:
     surface: str
     # person, place, organisation, thing, topic
     type: str
+    # The fuller name that it is said to stand for here; "" where nothing is said.
+    alias_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +140,13 @@ class WindowEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A run of consecutive events of one session: what one extraction call sees."""
+    """What one extraction call sees: a run of events of one session, or such a run and what may have led to it."""
 
     memory_id: str
     window_id: str
     events: tuple[WindowEvent, ...]
+    # So many of its first events are earlier ones, from anywhere in the memory; only causes among them are asked for.
+    history: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

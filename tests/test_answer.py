@@ -15,7 +15,7 @@ from magma_gpu.answer import REFUSAL, Answer, Prompt, Task, make_tasks, read_rep
 from magma_gpu.errors import InputError
 from magma_gpu.evaluate.judge import Graded, judge, read_verdict, write_judge_prompt
 from magma_gpu.evaluate.metrics import is_refusal
-from magma_gpu.extractive import THRESHOLD, ExtractiveEngine, fit_threshold, interval_words
+from magma_gpu.extractive import THRESHOLD, ExtractiveEngine, fit_threshold, interval_words, said_words
 from magma_gpu.types import Question
 from magma_pipelines.cli import main
 from small_logs import all_tables, index_of, turn
@@ -68,6 +68,41 @@ def test_what_the_evidence_does_not_cover_is_refused() -> None:
         assert (answer.answer, answer.abstained, answer.evidence) == (REFUSAL, True, ())
     assert only("When did Ana move to Porto?", ()).abstained
     assert is_refusal(REFUSAL)
+
+
+def told(question: str, *said: tuple[str, str]) -> Answer:
+    log = [turn(text, turn_id=f"t{n}", speaker=who, at=n, seq=n) for n, (who, text) in enumerate(said)]
+    index = index_of(all_tables(log))
+    asked = Question(memory_id="m", query_id="q", question=question)
+    (answer,) = ExtractiveEngine().answer([Task(asked, "open", "", 0, index, tuple(range(len(said))))])
+    return answer
+
+
+def test_a_name_of_somebody_who_speaks_covers_nothing_by_itself() -> None:
+    log = (("Ana", "Good morning!"), ("Jo", "Hi Ana, all well?"), ("Ana", "Rainy here."))
+    assert told("Why did Ana divorce?", *log).abstained
+    assert told("Who is Jo?", *log).abstained
+    # Beside another word of the question it counts as before.
+    assert told("Is it rainy where Ana is?", *log).answer == "Rainy here."
+
+
+def test_markup_is_nothing_that_was_said() -> None:
+    log = (("Jo", 'Note: {"fact": "Ana paid the plumber 40 euros"} <b>thanks</b>'), ("Ana", "The sink leaks again."))
+    assert told("What did Ana do about the plumber?", *log).abstained
+    assert said_words(log[0][1]).split() == ["Note:", "thanks"]
+    cut = "so [{'a': [\"}\", {'b': 1}"
+    assert said_words(cut).split() == ["so"]
+    assert said_words("x {'a': 'it\\'s }'} y").split() == ["x", "y"]
+    for plain in ("a < b > c", "I <3 you", "{curly} [1, 2] 'quoted': yes", ""):
+        assert said_words(plain) == plain
+
+
+def test_a_number_about_a_speaker_is_their_own() -> None:
+    log = (("Jo", "Ana will owe the plumber 900 euros."), ("Ana", "I owe the plumber twenty euros."))
+    answer = told("How much does Ana owe the plumber?", *log)
+    assert (answer.answer, answer.evidence) == ("twenty euros", ("t1",))
+    assert told("How much does Ana owe the plumber?", log[0]).answer == "900 euros"
+    assert told("How much does Ana owe the plumber?", log[0], ("Ana", "Nice weather.")).abstained
 
 
 def test_dates_as_people_write_them() -> None:

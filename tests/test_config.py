@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from magma_gpu.config import BUILD_SECTIONS, Config, config_from, load_config
+from magma_gpu.config import BUILD_SECTIONS, ROW_FIELDS, Config, config_from, load_config
 from magma_gpu.errors import ConfigError
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
@@ -23,7 +23,7 @@ def test_defaults() -> None:
     config = load_config()
     assert config == Config()
     assert (config.link.num_neighbors, config.link.threshold, config.search.policy) == (5, 0.5, "learned")
-    assert set(BUILD_SECTIONS) | {"search", "run"} == {f.name for f in dataclasses.fields(Config)}
+    assert set(BUILD_SECTIONS) | {"read", "search", "run"} == {f.name for f in dataclasses.fields(Config)}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.name)
@@ -139,3 +139,18 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(ConfigError, match="cannot be read as TOML"):
         load_config(tmp_path)
+
+
+def test_columns_of_other_names() -> None:
+    fields = load_config(settings=["read.fields=text=Body, speaker=author.name,time=Sent at"]).read
+    assert fields.columns == {"text": "Body", "speaker": "author.name", "time": "Sent at"}
+    assert load_config().read.columns == {}
+    for wrong in ("Body", "text=", "test=Body", "text=Body,"):
+        with pytest.raises(ConfigError, match=r"read\.fields wants FIELD=COLUMN pairs, .*fields of memory_id"):
+            load_config(settings=[f"read.fields={wrong}"])
+
+
+def test_rows_have_the_fields_that_readers_know() -> None:
+    from magma_gpu.readers.turns import ALIASES
+
+    assert set(ALIASES) == set(ROW_FIELDS)

@@ -47,11 +47,12 @@ def test_three_vectors_by_hand() -> None:
     x = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
     pairs = mutual_neighbors(x, np.arange(3), 2, 0.5)
     assert as_dict(pairs) == {(0, 1): pytest.approx(0.8), (1, 2): pytest.approx(0.6)}
-    assert (pairs.cut, pairs.recall) == (0, 1.0)
+    # Row 1 has its two.
+    assert (pairs.num_capped, pairs.recall) == (1, 1.0)
     # With one neighbour each, row 2 wants row 1 and row 1 wants row 0.
     only = mutual_neighbors(x, np.arange(3), 1, 0.5)
     assert list(as_dict(only)) == [(0, 1)]
-    assert only.cut == 1
+    assert only.num_capped == 3
     # The threshold itself is not above it.
     assert list(as_dict(mutual_neighbors(x, np.arange(3), 2, float(np.float32(0.6))))) == [(0, 1)]
 
@@ -126,7 +127,7 @@ def test_the_order_of_rows_does_not_show() -> None:
         assert {frozenset((order[by[a]], order[by[b]])): w for (a, b), w in made.items()} == expected
 
 
-def test_no_row_has_more_edges_than_the_cap_and_what_was_cut_is_counted() -> None:
+def test_no_row_has_more_edges_than_the_cap_and_rows_at_the_cap_are_counted() -> None:
     """Case C14: near-duplicates, every pair above the threshold."""
     few = unit(np.ones((5, 16)) + np.random.default_rng(9).standard_normal((5, 16)) * 0.01)
     x = few[np.arange(6000) % 5]
@@ -134,7 +135,7 @@ def test_no_row_has_more_edges_than_the_cap_and_what_was_cut_is_counted() -> Non
     degree = np.bincount(np.concatenate([pairs.i, pairs.j]), minlength=6000)
     assert degree.max() <= 5
     assert len(pairs.i) >= 15
-    assert pairs.cut == 6000 * (5999 - 5)
+    assert pairs.num_capped == 6000
     assert np.isfinite(pairs.weight).all()
 
 

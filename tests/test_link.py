@@ -49,7 +49,7 @@ def test_two_memories_by_hand() -> None:
     assert pairs(made.semantic) == [("a-7", "a-8"), ("a-7", "a-9"), ("a-8", "a-9")]
     assert made.semantic["weight"].to_pylist() == [pytest.approx(0.8), 1.0, pytest.approx(0.8)]
     assert made.semantic["memory_id"].to_pylist() == ["a"] * 3
-    assert made.counts == {"pairs_cut_by_cap": 0}
+    assert made.counts == {"events_at_cap": 0}
 
 
 def test_events_without_a_vector_have_a_place_in_the_chain_alone() -> None:

@@ -61,6 +61,18 @@ def test_a_block_by_hand() -> None:
     assert block(index_of(all_tables([turn("", caption="a boat", turn_id="x")])), 0) == "[x] Ana: [image: a boat]"
 
 
+def test_a_time_of_day_is_told_and_a_whole_day_is_not() -> None:
+    words = "We met yesterday at 5 pm. Last night was fine. Today from 3 pm to 5 pm too, and on 1 Jan 2024."
+    made = index_of(all_tables([turn(words, turn_id="x1", time="2024-01-05T10:30:00Z")]))
+    told = block(made, 0).rsplit(" (", 1)[1].rstrip(")").split("; ")
+    assert told == [
+        "yesterday at 5 pm = 4 January 2024 17:00",
+        "Last night = 4 January 2024 20:00 to 24:00",
+        "Today from 3 pm to 5 pm = 5 January 2024 15:00 to 17:00",
+        "1 Jan 2024 = 1 January 2024",
+    ]
+
+
 def test_times_as_iso() -> None:
     assert iso(None) is None
     assert iso(-(1 << 63)) is None

@@ -129,6 +129,50 @@ def test_what_is_not_surely_a_time_has_none(value: RawTime, note: str) -> None:
     assert (stamp.time, stamp.zone_source, stamp.note) == (None, "missing", note)
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("20. Mai 2023 um 02:21", "2023-05-20T02:21:00"),
+        ("samedi 20 mai 2023 à 14 h 21", "2023-05-20T14:21:00"),
+        ("8 de mayo de 2023, 13:56", "2023-05-08T13:56:00"),
+        ("20 de maio de 2023 às 02:21", "2023-05-20T02:21:00"),
+        ("20 maggio 2023 alle ore 02:21", "2023-05-20T02:21:00"),
+        ("20 mei 2023 om 02:21", "2023-05-20T02:21:00"),
+        ("2023:05:20 02:21:09", "2023-05-20T02:21:09"),
+        ("2023.05.20. 2:21", "2023-05-20T02:21:00"),
+        ("2023-05-20 at 2.21.00 PM", "2023-05-20T14:21:00"),
+        ("2:21 PM · May 20, 2023", "2023-05-20T14:21:00"),
+    ],
+)
+def test_local_forms_of_exports_are_read(value: str, expected: str) -> None:
+    (stamp,) = parse_stamps([value], assumed_zone="UTC", date_order="")
+    assert (stamp.note, stamp.zone_source) == (None, "assumed")
+    assert stamp.time is not None
+    assert (datetime(1970, 1, 1) + timedelta(microseconds=stamp.time)).isoformat() == expected
+
+
+def test_a_zone_that_is_named_in_the_stamp_counts() -> None:
+    values = [
+        "2023-05-20T02:21:00[Europe/Berlin]",
+        "2023-05-20 02:21 Asia/Kolkata",
+        # The offset says more than the name.
+        "2023-05-20T02:21:00+05:00[Europe/Berlin]",
+        "2023-05-20 02:21 Mars/Olympus",
+    ]
+    stamps = parse_stamps(values, assumed_zone="America/New_York", date_order="")
+    minutes = [None if s.time is None else s.time // 60_000_000 - 28_075_821 for s in stamps]
+    assert minutes == [-120, -330, -300, None]
+    assert [s.zone_source for s in stamps] == ["given", "given", "given", "missing"]
+    assert stamps[3].note == "zone 'Mars/Olympus' is not known"
+    twice = parse_stamps(["2023-11-05 01:30 America/New_York"], assumed_zone="UTC", date_order="")[0]
+    assert twice.note == "time occurs twice at a daylight-saving change, first taken"
+
+
+def test_small_words_of_other_languages_alone_make_nothing_readable() -> None:
+    for value in ("de 20 um 5", "20 de 2023", "um 20.05.2023"):
+        assert parse_stamps([value], assumed_zone="UTC", date_order="")[0].time is None
+
+
 def test_doubtful_stamps_are_kept_with_a_note() -> None:
     assert iso("2023/05/20 (Mon) 02:21") == "2023-05-20T02:21:00"
     assert read("2023/05/20 (Mon) 02:21").note == "weekday does not match the date"

@@ -23,6 +23,9 @@ from typing import Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from roofline import beam_roofline, link_roofline, timed
+
 from magma_kernels import backend, beam_search, semantic_link
 from magma_kernels.beam_search import cases as beam_cases
 from magma_kernels.beam_search import reference as beam_reference
@@ -114,7 +117,9 @@ def bench_beam(device: torch.device, quick: bool) -> dict[str, Any]:
     sys.path.insert(0, str(ROOT / "tests" / "kernels"))
     import beam_oracle
 
-    shapes = [(8, 600, 128)] if quick else [(64, 600, 1024), (64, 600, 1), (1, 600, 64), (4, 20_000, 256)]
+    shapes = [(8, 600, 128)]
+    if not quick:
+        shapes = [(64, 600, 1024), (10, 600, 1024), (10_000, 600, 1024), (64, 600, 1), (1, 600, 64), (4, 20_000, 256)]
     if device.type == "cuda" and not quick:
         shapes += [(256, 600, 8192), (1024, 600, 65536)]
     oracle = beam_cases.events_case(num_memories=1, num_events=600, num_queries=64, seed=1)
@@ -155,7 +160,17 @@ def bench_beam(device: torch.device, quick: bool) -> dict[str, Any]:
     show(timings)
     for line in rooflines:
         print(line["text"])
-    return {"timings": [plain(t) for t in timings], "ratios": ratios(timings), "roofline": rooflines}
+    found = ratios(timings)
+    of_first = {ratio["over"].split()[0]: ratio["ratio"] for ratio in found if ratio["case"] == timings[0].case}
+    summary = {
+        "case": timings[0].case,
+        "threads": torch.get_num_threads(),
+        "queries_per_s": round(timings[1].per_s),
+        "speedup_vs_oracle": of_first.get("oracle"),
+        "speedup_vs_reference": of_first.get("reference"),
+        "times_the_floor": rooflines[0].get("times_the_floor"),
+    }
+    return {"summary": summary, "timings": [plain(t) for t in timings], "ratios": found, "roofline": rooflines}
 
 
 def bench_link(device: torch.device, quick: bool) -> dict[str, Any]:
@@ -191,7 +206,13 @@ def bench_link(device: torch.device, quick: bool) -> dict[str, Any]:
     show(timings)
     for line in rooflines:
         print(line["text"])
-    return {"timings": [plain(t) for t in timings], "ratios": ratios(timings), "roofline": rooflines}
+    summary = {line["case"]: round(line["share"], 3) for line in rooflines}
+    return {
+        "summary": {"share_of_product_rate": summary},
+        "timings": [plain(t) for t in timings],
+        "ratios": ratios(timings),
+        "roofline": rooflines,
+    }
 
 
 def take_turns(
@@ -222,78 +243,6 @@ def take_turns(
         )
         for runner in runners
     ]
-
-
-def timed(call: Callable[[], Any], device: torch.device) -> float:
-    finish(device)
-    start = time.perf_counter()
-    call()
-    finish(device)
-    return time.perf_counter() - start
-
-
-def finish(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def beam_roofline(case: Any, result: Any, timing: Timing, device: torch.device) -> dict[str, Any]:
-    """Compares the edges walked with what memory could bring: a search is bound by loads, not by
-    arithmetic."""
-    degree = case.graph.indptr.diff()
-    walked = (result.hop_QV >= 0) & (result.hop_QV < case.params.max_depth)
-    edges = int(degree[result.node_QV.clamp(min=0)][walked].sum())
-    # An edge brings a node, a relation and an affinity, and reads and writes a key; a row of the result is
-    # 26 bytes.
-    moved_bytes = edges * (8 + 4 + 4 + 2 * 8) + int(result.num_Q.sum()) * 26
-    peak = bandwidth(device)
-    share = moved_bytes / timing.median_s / peak
-    text = (
-        f"roofline, {timing.case}: {edges / timing.median_s / 1e6:.0f} M edges/s, "
-        f"{moved_bytes / timing.median_s / 1e9:.2f} GB/s of {peak / 1e9:.1f} GB/s that a copy reaches ({share:.1%})"
-    )
-    return {
-        "case": timing.case,
-        "edges": edges,
-        "bytes": moved_bytes,
-        "copy_bytes_per_s": peak,
-        "share": share,
-        "text": text,
-    }
-
-
-def link_roofline(num_memories: int, num_events: int, timing: Timing, device: torch.device) -> dict[str, Any]:
-    """Compares the products with what a float64 matrix product reaches here."""
-    operations = 2 * 384 * num_memories * num_events**2
-    peak = product_rate(device)
-    share = operations / timing.median_s / peak
-    text = (
-        f"roofline, {timing.case}: {operations / timing.median_s / 1e9:.1f} GFLOP/s of {peak / 1e9:.0f} GFLOP/s "
-        f"that a float64 product reaches ({share:.1%})"
-    )
-    return {
-        "case": timing.case,
-        "operations": operations,
-        "product_per_s": peak,
-        "share": share,
-        "text": text,
-    }
-
-
-def bandwidth(device: torch.device) -> float:
-    """Returns bytes read and written a second by a copy larger than the caches."""
-    source = torch.ones(1 << 25, dtype=torch.float32, device=device)
-    target = torch.empty_like(source)
-    spent = [timed(lambda: target.copy_(source), device) for _ in range(6)][1:]
-    return 2 * source.numel() * 4 / statistics.median(spent)
-
-
-def product_rate(device: torch.device) -> float:
-    """Returns floating point operations a second of a large float64 matrix product."""
-    size = 4096 if device.type == "cuda" else 1024
-    a = torch.ones(size, size, dtype=torch.float64, device=device)
-    spent = [timed(lambda: a @ a, device) for _ in range(6)][1:]
-    return 2 * size**3 / statistics.median(spent)
 
 
 def moved(case: Any, device: torch.device) -> Any:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # Per op and device type: the name of the compiled implementation, and the package that it needs.
 _COMPILED: dict[str, dict[str, tuple[str, str]]] = {
     "beam_search": {"cpu": ("numba", "numba"), "cuda": ("cupy", "cupy")},
-    "semantic_link": {"cpu": ("tiled", "torch"), "cuda": ("tiled", "torch")},
+    "semantic_link": {"cpu": ("numba", "numba"), "cuda": ("tiled", "torch")},
 }
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from magma_gpu.extract.words import says_something, word_set
+from magma_gpu.extract.words import says_something
 
 Span = tuple[int, int]
 
@@ -103,28 +103,56 @@ _FORWARD_LAST: tuple[tuple[str, float, str], ...] = (
         rf"\b(?:{_MODAL}|{_SEVERAL}) {_PLAIN}\b(?= (?!of|for|and|is|was|to)\w)",
     ),
 )
-_CUES = [
-    (name, confidence, forward)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    name: str
+    confidence: float
+    forward: bool
+    pattern: re.Pattern[str]
+
+
+# In the order in which they are tried at a place.
+_CUES = tuple(
+    _Cue(name, confidence, forward, re.compile(pattern, re.IGNORECASE))
     for forward, cues in ((True, _FORWARD), (False, _BACK), (True, _FORWARD_LAST))
-    for name, confidence, _ in cues
-]
-_CUE = re.compile(
-    "|".join(f"({pattern})" for cues in (_FORWARD, _BACK, _FORWARD_LAST) for _, _, pattern in cues),
-    re.IGNORECASE,
+    for name, confidence, pattern in cues
 )
-# Substrings of which every cue holds one: most texts are dismissed by them.
+# Substrings of the lower-case text of which every match of a cue holds one: most cues are dismissed by them, and
+# with them most texts.
+_STEMS_OF = {
+    "that's why": ("why", "reason", "because of ", "due to ", "thanks to ", "result of "),
+    "as a result": ("as a result", "as a direct result", "consequence"),
+    "therefore": ("therefore", "consequently", "accordingly"),
+    "so": ("so ",),
+    "led to": ("led to", "leads to", "leading to", "lead to"),
+    "resulted in": ("result in", "results in", "resulted in", "resulting in"),
+    "gave rise to": ("rise to",),
+    "made": ("made me", "made us", "made him", "made them", "forc"),
+    "because": ("because",),
+    "cuz": ("'cause", "’cause", "cuz", "coz", "b/c"),
+    "due to": ("due to",),
+    "thanks to": ("thanks to",),
+    "owing to": ("owing to", "on account of", "by reason of", "by virtue of"),
+    "result of": ("result of", "results of", "consequence of", "consequences of"),
+    "caused by": ("ed by", "brought on by", "brought about by"),
+    "result from": ("result", "stem", "ensu", "aris", "arose"),
+    "attributed to": ("attribut",),
+    "in protest": ("in protest", "in the wake", "in retaliation"),
+    "since": ("since",),
+    "caused": (
+        *("cause", "causing", "trigger", "spark", "prompt", "provok", "induc", "ignit", "instigat", "inflict"),
+        *("brought on", "brought about"),
+    ),
+}
 _STEMS = tuple(
-    sorted(
-        word_set(
-            "cause cuz coz b/c due thanks owing account reason virtue result consequen trigger spark prompt "
-            "provok induc ignit inflict instigat brought generated stem ensu aris arose attribut since why "
-            "therefore accordingly led lead rise made forc protest wake retaliation"
-        )
-        | {"so "}
-    )
+    (stem, tuple(at for at, cue in enumerate(_CUES) if stem in _STEMS_OF[cue.name]))
+    for stem in sorted({stem for stems in _STEMS_OF.values() for stem in stems})
 )
 _MAX_SENTENCE = 4000
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+|\n+")
+# The end itself is one of the groups.
+_SENTENCE_END = re.compile(r"[.!?…]([\"'”’)]*\s+)|(\n+)")
 _PRONOUN_ONLY = re.compile(
     r"\W*(?:(?:and|but|so|which|yeah|yep|yes|exactly|right|true|oh|well|wow|no|ok|okay)\b\W*)*"
     r"(?:it|that|this|which|these|those|all (?:of )?(?:that|this))?(?:['’]s| (?:has|had|have))?\W*",
@@ -189,43 +217,58 @@ def find_causal(texts: Sequence[str]) -> list[list[CausalCue]]:
     A text is taken sentence by sentence; a cue that opens a sentence and points back takes the sentence
     before as its cause.
     """
-    return [_find(text) for text in texts]
+    lowers = [text.lower() for text in texts]
+    # One look at all of them first: most texts hold none.
+    together = "\n".join(lowers)
+    held = [(stem, cues) for stem, cues in _STEMS if stem in together]
+    return [_find(text, [h for h in held if h[0] in lower]) for text, lower in zip(texts, lowers, strict=True)]
 
 
-def _find(text: str) -> list[CausalCue]:
-    lower = text.lower()
-    if not any(stem in lower for stem in _STEMS):
+def _find(text: str, stems: Sequence[tuple[str, tuple[int, ...]]]) -> list[CausalCue]:
+    """The cues of a text that holds these stems, each with the cues that it may belong to."""
+    if not stems:
         return []
     found: list[CausalCue] = []
     start = 0
-    before: Span | None = None
-    ends = [(m.start(), m.end()) for m in _SENTENCE_END.finditer(text)]
+    told: list[Span] = []
+    ends = [m.span(m.lastindex or 0) for m in _SENTENCE_END.finditer(text)]
     for stop, after in (*ends, (len(text), len(text))):
         # What is longer is no sentence but a log or a table.
         if start < stop <= start + _MAX_SENTENCE:
             said = text[start:stop].lower()
-            if any(stem in said for stem in _STEMS):
-                found += _sentence(text, (start, stop), before)
-            # "Oh no!" is no cause.
-            before = (start, stop) if says_something(text[start:stop]) else before
+            cues = {at for stem, cues in stems if stem in said for at in cues}
+            if cues:
+                found += _sentence(text, (start, stop), told, sorted(cues))
+            told.append((start, stop))
         start = after
     return found
 
 
-def _sentence(text: str, sentence: Span, before: Span | None) -> list[CausalCue]:
+def _said_before(text: str, told: Sequence[Span]) -> Span | None:
+    """The last sentence that says something: "Oh no!" is no cause."""
+    return next((span for span in reversed(told) if says_something(text[span[0] : span[1]])), None)
+
+
+def _sentence(text: str, sentence: Span, told: Sequence[Span], cues: Sequence[int]) -> list[CausalCue]:
+    """The cues of a sentence.
+
+    Args:
+        text: the whole text.
+        sentence: where it stands.
+        told: the sentences before it.
+        cues: which cues may be in it, by their place in `_CUES`.
+    """
     found: list[CausalCue] = []
     first, last = sentence
-    question = text[first:last].rstrip("\"'”’) ").endswith("?")
     left = first
-    for match in _CUE.finditer(text, first, last):
-        assert match.lastindex is not None
-        name, confidence, forward = _CUES[match.lastindex - 1]
-        cue = match.span()
-        said_before = before if left == first else None
-        if forward:
-            spans = _forward(text, name, cue, (left, last), said_before, question)
+    for at, cue in _matches(text, sentence, cues):
+        name, confidence = _CUES[at].name, _CUES[at].confidence
+        before = _said_before(text, told) if left == first else None
+        if _CUES[at].forward:
+            question = text[first:last].rstrip("\"'”’) ").endswith("?")
+            spans = _forward(text, name, cue, (left, last), before, question)
         else:
-            spans = _back(text, name, cue, (left, last), said_before)
+            spans = _back(text, name, cue, (left, last), before)
         if spans is not None:
             cause, effect = spans
             found.append(
@@ -238,6 +281,29 @@ def _sentence(text: str, sentence: Span, before: Span | None) -> list[CausalCue]
                 )
             )
             left = cue[1]
+    return found
+
+
+def _matches(text: str, sentence: Span, cues: Sequence[int]) -> list[tuple[int, Span]]:
+    """The cues from left to right, none over another; of two at one place the first of `_CUES` (its place, span)."""
+    first, last = sentence
+    found: list[tuple[int, Span]] = []
+    # The next match of each cue: (start, cue, end).
+    waiting: list[tuple[int, int, int]] = []
+    for at in cues:
+        if match := _CUES[at].pattern.search(text, first, last):
+            waiting.append((match.start(), at, match.end()))
+    while waiting:
+        waiting.sort()
+        start, at, stop = waiting[0]
+        found.append((at, (start, stop)))
+        still: list[tuple[int, int, int]] = []
+        for following in waiting:
+            if following[0] >= stop:
+                still.append(following)
+            elif match := _CUES[following[1]].pattern.search(text, stop, last):
+                still.append((match.start(), following[1], match.end()))
+        waiting = still
     return found
 
 

@@ -9,15 +9,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
 
 from magma_gpu.extract import words
 from magma_gpu.extract.keys import is_short_form
+from magma_gpu.extract.tokens import WORD, Token, Tokens
 from magma_gpu.types import ROLES, Mention
 
 TYPES = ("person", "place", "organisation", "thing", "topic")
 
-_WORD = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W_]+(?:['’\-][^\W_]+)*")
 # Bounded repeats: a text of a hundred thousand "x@" takes no longer than any other.
 _URL = re.compile(r"(?:https?://|www\.)\S+|[\w.+\-]{1,64}@[\w\-]{1,64}(?:\.[\w\-]{1,64}){1,4}")
 _QUOTED = re.compile(r"[\"“«]([^\"”»\n]{2,60})[\"”»]")
@@ -29,8 +29,8 @@ _DESCRIBED = re.compile(
     r"work|school|college|church|accounting|marketing|next door)\b"
 )
 _DESCRIBED_AFTER = words.word_set("or and with met saw see called named that by is about know like")
-_CONTRACTIONS = ("'s", "'m", "'ll", "'ve", "'d", "'re")
 _CONNECTORS = words.word_set("of de da do dos van von der la del y di du al bin le")
+_SMALL_STARTS = _CONNECTORS | {"the"}
 _BREAKERS = words.CALENDAR | {"i"}
 _DETERMINERS = words.word_set("the a an my our your his her its their this that these those some")
 _GOING = words.word_set("went go going gone move moved moving trip travel travelled traveled fly flew drive drove")
@@ -38,18 +38,6 @@ _COMING = words.word_set("came come coming moved am i'm is flew back are")
 _MEETING = words.word_set("met married dating hug tell ask told asked miss")
 _GERMAN = words.word_set("und der die das ist nicht ich ein eine auch wir mit für")
 _NO_NAMES = frozenset(ROLES) | {"human", "bot", "ai", "me", "i", "you", "unknown"}
-
-
-@dataclass(slots=True)
-class _Word:
-    base: str
-    lower: str
-    start: int
-    end: int
-    # What stands between the word before and this one.
-    gap: str
-    opens: bool
-    ends: bool
 
 
 @dataclass(slots=True)
@@ -67,7 +55,7 @@ def find_names(texts: Sequence[str], speakers: Sequence[str]) -> list[Mention]:
         texts: one text an event.
         speakers: who said each; names of roles ("user") are no names.
     """
-    known = _Speakers(sorted(set(speakers)))
+    known = _speakers(tuple(sorted(set(speakers))))
     found = [_candidates(text, known) for text in texts]
     named: set[str] = set()
     for candidate in (c for cs in found for c in cs if c.sure):
@@ -102,20 +90,38 @@ class _Speakers:
             lower = speaker.strip().lower()
             if len(lower) < 2 or lower in _NO_NAMES:
                 continue
-            match = _WORD.fullmatch(lower)
+            match = WORD.fullmatch(lower)
             if match is None or not (lower[0] < "ɐ" or lower[0].upper() != lower[0]):
                 if " " not in lower or not lower.isascii():
                     self.whole.append(speaker.strip())
             else:
                 self.exact.add(lower)
-            self.parts.update(p for p in _WORD.findall(lower) if len(p) > 1 and p not in words.COMMON)
+            self.parts.update(p for p in WORD.findall(lower) if len(p) > 1 and p not in words.COMMON)
+
+        self._parts = frozenset(self.parts)
+
+    def may_be(self, lower: str) -> bool:
+        """Whether a word may name a speaker in any way."""
+        return lower in self.parts or lower in self.exact or self.is_short_form(lower)
 
     def is_short_form(self, lower: str) -> bool:
         """Whether a word may be a speaker's nickname."""
-        return any(is_short_form(lower, part) for part in self.parts)
+        return _is_short_form(lower, self._parts)
 
 
-def _candidates(text: str, known: _Speakers) -> list[_Candidate]:
+@lru_cache(maxsize=65536)
+def _is_short_form(lower: str, parts: frozenset[str]) -> bool:
+    return any(is_short_form(lower, part) for part in parts)
+
+
+@lru_cache(maxsize=64)
+def _speakers(speakers: tuple[str, ...]) -> _Speakers:
+    return _Speakers(speakers)
+
+
+# Windows overlap, so the last texts of one are the first of the next.
+@lru_cache(maxsize=64)
+def _candidates(text: str, known: _Speakers) -> tuple[_Candidate, ...]:
     found: list[_Candidate] = []
     if "://" in text or "www." in text or "@" in text:
         text = _URL.sub(lambda m: " " * len(m.group()), text)
@@ -127,89 +133,77 @@ def _candidates(text: str, known: _Speakers) -> list[_Candidate]:
         if _is_title(match.group(1)):
             found.append(_Candidate(match.group(1).strip(), "thing", True))
             masked.append(match.span())
-    tokens = _words(text)
-    trusted = _capitals_mean_names(tokens)
-    at = 0
-    while at < len(tokens):
-        word = tokens[at]
-        if any(first <= word.start < last for first, last in masked):
-            at += 1
-        elif not _is_capital(word):
-            greeted = at > 0 and tokens[at - 1].lower in words.GREETINGS and word.gap in (" ", ", ")
-            known_here = word.lower in known.exact or (greeted and known.is_short_form(word.lower))
-            if known_here and word.lower not in words.COMMON:
-                found.append(_Candidate(word.base, "person", True))
-            at += 1
-        else:
-            stop = _sequence_end(tokens, at)
+    tokens = Tokens(text)
+    lowers = tokens.lowers
+    upper = [at for at, base in enumerate(tokens.bases) if base[0].isupper()]
+    capitals = {at for at in upper if _is_capital(tokens.bases[at], lowers[at])}
+    trusted = _capitals_mean_names(tokens, upper)
+    looked_at = set(capitals)
+    # Other words are looked at where they follow a greeting, or where a speaker has such a name.
+    if not words.GREETINGS.isdisjoint(lowers):
+        looked_at.update(at for at, lower in enumerate(lowers[:-1], 1) if lower in words.GREETINGS)
+    if not known.exact.isdisjoint(lowers):
+        looked_at.update(at for at, lower in enumerate(lowers) if lower in known.exact)
+    stop = 0
+    for at in sorted(looked_at):
+        if at < stop or (masked and any(first <= tokens[at].start < last for first, last in masked)):
+            continue
+        if at in capitals:
+            stop = _sequence_end(tokens, capitals, at)
+            # The most frequent case by far: "The" at the start of a sentence.
+            if stop == at + 1 and lowers[at] in words.COMMON and not known.may_be(lowers[at]):
+                continue
             candidate = _judge(text, tokens, at, stop, known, trusted)
             if candidate is not None:
                 found.append(candidate)
-            at = stop
-    return found
+            continue
+        lower = lowers[at]
+        greeted = at > 0 and lowers[at - 1] in words.GREETINGS and tokens.gaps[at] in (" ", ", ")
+        known_here = lower in known.exact or (greeted and known.is_short_form(lower))
+        if known_here and lower not in words.COMMON:
+            found.append(_Candidate(tokens.bases[at], "person", True))
+    return tuple(found)
 
 
-def _words(text: str) -> list[_Word]:
-    made: list[_Word] = []
-    before = 0
-    for match in _WORD.finditer(text):
-        raw = match.group()
-        start, end = match.span()
-        base, ends = raw, False
-        cut = max(raw.rfind("'"), raw.rfind("’"))
-        if cut > 0 and raw[cut:].replace("’", "'").lower() in _CONTRACTIONS:
-            base, ends = raw[:cut], True
-        gap = text[before:start]
-        opens = not made or (gap != " " and _opens_sentence(gap, made[-1]))
-        made.append(_Word(base, base.lower(), start, end, gap, opens, ends))
-        before = end
-    return made
+def _is_capital(base: str, lower: str) -> bool:
+    """Whether a word that starts with an upper-case letter may be part of a name by it."""
+    first = base[0]
+    return (first < "ɐ" or "Ḁ" <= first <= "ỿ") and lower not in _BREAKERS
 
 
-def _opens_sentence(gap: str, before: _Word) -> bool:
-    if gap == ". " and (before.lower in words.ABBREVIATED or (len(before.base) == 1 and before.base.isupper())):
-        return False
-    return any(c in '.!?…:;\n"“«•*-–—' or ord(c) > 0x2100 for c in gap)
-
-
-def _is_capital(word: _Word) -> bool:
-    first = word.base[0]
-    latin = first < "ɐ" or "Ḁ" <= first <= "ỿ"
-    return latin and first.isupper() and word.lower not in _BREAKERS
-
-
-def _sequence_end(tokens: list[_Word], at: int) -> int:
+def _sequence_end(tokens: Tokens, capitals: set[int], at: int) -> int:
     """Returns the end of the run of capitalised words that starts at `at`."""
     end = at + 1
-    while end < len(tokens) and not tokens[end - 1].ends:
-        word, last = tokens[end], tokens[end - 1]
-        joined = word.gap in (" ", " & ") or (word.gap == ". " and not word.opens)
-        if joined and _is_capital(word):
+    gaps, lowers = tokens.gaps, tokens.lowers
+    while end < len(tokens) and len(tokens.raws[end - 1]) == len(tokens.bases[end - 1]):
+        gap = gaps[end]
+        joined = gap in (" ", " & ") or (gap == ". " and end not in tokens.openers)
+        if joined and end in capitals:
             end += 1
             continue
-        if word.gap == " " and word.lower in _CONNECTORS and last.lower not in words.COMMON:
+        if gap == " " and lowers[end] in _CONNECTORS and lowers[end - 1] not in words.COMMON:
             after = end + 1
-            if after < len(tokens) and tokens[after].lower == "the" and tokens[after].gap == " ":
+            if after < len(tokens) and lowers[after] == "the" and gaps[after] == " ":
                 after += 1
-            if after < len(tokens) and tokens[after].gap == " " and _is_capital(tokens[after]):
+            if after in capitals and gaps[after] == " ":
                 end = after + 1
                 continue
         break
     return end
 
 
-def _judge(text: str, tokens: list[_Word], first: int, stop: int, known: _Speakers, trusted: bool) -> _Candidate | None:
+def _judge(text: str, tokens: Tokens, first: int, stop: int, known: _Speakers, trusted: bool) -> _Candidate | None:
     """Decides whether a run of capitalised words is a name, and of which type."""
     greeted = first > 0 and tokens[first - 1].lower in words.GREETINGS and tokens[first].gap in (" ", ", ")
     start = first
     while start < stop - 1 and _drops_first(tokens[start], tokens[start + 1]):
         greeted = tokens[start].lower in words.GREETINGS
         start += 1
-    while start < stop and tokens[start].lower in _CONNECTORS | {"the"}:
+    while start < stop and tokens[start].lower in _SMALL_STARTS:
         start += 1
     if start >= stop:
         return None
-    run = tokens[start:stop]
+    run = tokens.part(start, stop)
     head = run[0]
     surface = text[head.start : run[-1].start + len(run[-1].base)]
     if len(run) == 1:
@@ -225,7 +219,7 @@ def _judge(text: str, tokens: list[_Word], first: int, stop: int, known: _Speake
     return _Candidate(surface, kind, True)
 
 
-def _drops_first(word: _Word, after: _Word) -> bool:
+def _drops_first(word: Token, after: Token) -> bool:
     """Whether the first word of a run is no part of the name: "Thanks Mel", "Visiting Paris"."""
     if word.lower in words.TITLES and after.gap in (" ", ". ") and after.base[0].isupper():
         return False
@@ -241,7 +235,7 @@ def _is_inflected(lower: str) -> bool:
 
 
 def _judge_single(
-    text: str, tokens: list[_Word], at: int, known: _Speakers, trusted: bool, greeted: bool
+    text: str, tokens: Tokens, at: int, known: _Speakers, trusted: bool, greeted: bool
 ) -> _Candidate | None:
     word = tokens[at]
     lower = word.lower
@@ -265,7 +259,7 @@ def _judge_single(
     if not trusted:
         return _Candidate(word.base, kind, True) if lower in words.GIVEN_NAMES else None
     if word.base.isupper() and len(word.base) > 1:
-        near = [t for t in (*tokens[max(at - 1, 0) : at], *tokens[at + 1 : at + 2]) if len(t.base) > 2]
+        near = [t for t in (*tokens.part(max(at - 1, 0), at), *tokens.part(at + 1, at + 2)) if len(t.base) > 2]
         if len(word.base) > 6 or any(t.base.isupper() for t in near):
             return None
         return _Candidate(word.base, kind if kind != "thing" else "topic", not word.opens)
@@ -276,8 +270,8 @@ def _judge_single(
     return _Candidate(word.base, kind, True)
 
 
-def _type(tokens: list[_Word], start: int, stop: int, surface: str, known: _Speakers, greeted: bool) -> str:
-    run = tokens[start:stop]
+def _type(tokens: Tokens, start: int, stop: int, surface: str, known: _Speakers, greeted: bool) -> str:
+    run = tokens.part(start, stop)
     head, last = run[0].lower, run[-1].lower
     before = tokens[start - 1].lower if start and run[0].gap in (" ", ", ") else ""
     before_that = tokens[start - 2].lower if start > 1 and tokens[start - 1].gap == " " else ""
@@ -312,12 +306,21 @@ def _is_title(quoted: str) -> bool:
     return sum(capitals) >= 2 and sum(capitals) + small == len(parts)
 
 
-def _capitals_mean_names(tokens: list[_Word]) -> bool:
-    """False for headlines, shouting and German, where a capital says little."""
+def _capitals_mean_names(tokens: Tokens, upper: Sequence[int]) -> bool:
+    """False for headlines, shouting and German, where a capital says little.
+
+    Args:
+        tokens: the words of a text.
+        upper: those that start with an upper-case letter.
+    """
     if len(tokens) < 5:
         return True
-    inside = [b for a, b in pairwise(tokens) if not b.opens and b.lower != "i"]
-    capitals = sum(w.base[0].isupper() for w in inside)
-    if len(inside) >= 8 and capitals * 5 > len(inside) * 3:
+    lowers, openers = tokens.lowers, tokens.openers
+    # Words inside sentences, "I" apart.
+    inside = len(tokens) - 1 - sum(0 < at < len(tokens) for at in openers)
+    if "i" in lowers:
+        inside -= sum(lower == "i" and at > 0 and at not in openers for at, lower in enumerate(lowers))
+    capitals = sum(at > 0 and at not in openers and lowers[at] != "i" for at in upper)
+    if inside >= 8 and capitals * 5 > inside * 3:
         return False
-    return capitals < 2 or sum(w.lower in _GERMAN for w in tokens) < 2
+    return capitals < 2 or sum(map(_GERMAN.__contains__, lowers)) < 2

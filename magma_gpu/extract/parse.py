@@ -2,14 +2,15 @@
 fits.
 
 It never raises for what an answer holds. An index is kept as the model gave it, even one of no event: whether
-a pair may become an edge is checked, and counted by reason, in `causal`. Names that do not stand in their
-event are dropped here.
+a pair may become an edge is checked, and counted by reason, in `causal`. A name that does not stand in its
+event goes to the events of the window in which it does, and is dropped where there is none.
 """
 
 import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,10 +64,10 @@ def parse_answer(answer: str, window: Window) -> Parsed:
     if value is None:
         return Parsed(status="failed", error=mended, mentions=(), causal=())
     left_out: Counter[str] = Counter()
-    mentions = _mentions(value, window, left_out)
+    mentions = () if window.history else _mentions(value, window, left_out)
     causal = _causal(value, left_out)
     notes = [mended] if mended else []
-    notes += [f"{reason} ({count})" for reason, count in sorted(left_out.items())]
+    notes += [f"{reason} ({count})" for reason, count in sorted(left_out.items()) if count]
     return Parsed(
         status="repaired" if notes else "ok",
         error="; ".join(notes) or None,
@@ -183,6 +184,8 @@ def _mentions(value: dict[str, Any], window: Window, left_out: Counter[str]) -> 
     found: list[Mention] = []
     seen: set[tuple[int, str]] = set()
     ids: set[int] = set()
+    texts = [plain(event.text) for event in window.events]
+    told = "\n".join((*texts, *(plain(event.speaker) for event in window.events)))
     for item in _items(value, ("mentions", "entities"), MAX_MENTIONS, left_out):
         index = _index(item.get("event", item.get("id")))
         name = item.get("name")
@@ -198,14 +201,31 @@ def _mentions(value: dict[str, Any], window: Window, left_out: Counter[str]) -> 
         name = " ".join(_text(name).split())
         if not 0 < len(name) <= MAX_NAME:
             left_out["mention: no name"] += 1
-        elif not plain(name) or plain(name) not in plain(window.events[index].text):
+            continue
+        places = [index] if plain(name) and plain(name) in texts[index] else _places(plain(name), texts)
+        if not places:
             left_out["mention: name not in the event"] += 1
-        elif (index, name) in seen:
-            left_out["mention: said twice"] += 1
-        else:
-            seen.add((index, name))
-            found.append(Mention(index=index, surface=name, type=_type(item.get("type"))))
+        elif places != [index]:
+            left_out["mention: name of another event"] += 1
+        alias = " ".join(_text(item.get("alias_of")).split())
+        # Only a name that somebody gave in this window, and only where the model's number was right.
+        known = 0 < len(alias) <= MAX_NAME and plain(alias) != plain(name) and plain(alias) in told
+        for place in places:
+            if (place, name) in seen:
+                left_out["mention: said twice"] += place == index
+                continue
+            seen.add((place, name))
+            of = alias if known and place == index else ""
+            found.append(Mention(index=place, surface=name, type=_type(item.get("type")), alias_of=of))
     return tuple(found)
+
+
+def _places(name: str, texts: Sequence[str]) -> list[int]:
+    """The events in which a name stands as words of its own: models find names better than they count events."""
+    if not any(c.isalnum() for c in name):
+        return []
+    words = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    return [at for at, text in enumerate(texts) if words.search(text)]
 
 
 def _text(value: object) -> str:

@@ -37,7 +37,8 @@ class RulesExtractor:
     def prompt_hash(self, window: Window) -> str:
         """Returns a hash of the rules' version and of all that they look at: speakers and texts, in order."""
         said = (part for event in window.events for part in (event.speaker, event.text))
-        return stable_hash(self.name, str(self.version), *said)
+        history = (f"history {window.history}",) if window.history else ()
+        return stable_hash(self.name, str(self.version), *history, *said)
 
     def extract(self, windows: Sequence[Window]) -> list[Outcome]:
         """Returns one outcome of status `ok` for every window, in order."""
@@ -45,25 +46,29 @@ class RulesExtractor:
 
     def _extract(self, window: Window) -> Outcome:
         texts = [event.text for event in window.events]
-        mentions: Sequence[Mention] = find_names(texts, [event.speaker for event in window.events])
+        mentions: Sequence[Mention] = ()
+        if not window.history:
+            mentions = find_names(texts, [event.speaker for event in window.events])
         return Outcome(
             window_id=window.window_id,
             prompt_hash=self.prompt_hash(window),
             status="ok",
             error=None,
             mentions=tuple(mentions),
-            causal=tuple(link_causes(texts)),
+            causal=tuple(link_causes(texts, window.history)),
             prompt_tokens=0,
             output_tokens=0,
         )
 
 
-def link_causes(texts: Sequence[str]) -> list[CausalPair]:
+def link_causes(texts: Sequence[str], history: int = 0) -> list[CausalPair]:
     """Returns the causal pairs between the events of one window, sorted; the cause is always the earlier
     event.
 
     Args:
         texts: the events' texts in the order they were said.
+        history: where it is not 0, only pairs of one of so many first texts, which need not follow each other, with
+            one of the others; a cue that merely points back says nothing of these.
     """
     cues = find_causal(texts)
     if not any(cues):
@@ -71,8 +76,10 @@ def link_causes(texts: Sequence[str]) -> list[CausalPair]:
     stems = _Stems(texts)
     best: dict[tuple[int, int], CausalPair] = {}
     for effect, of_event in enumerate(cues):
-        for cue in of_event if effect else ():
-            found = _cause_of(texts, stems, effect, cue)
+        for cue in of_event if effect >= max(history, 1) else ():
+            if history and cue.cause is None:
+                continue
+            found = _cause_of(texts, stems, effect, cue, history or effect)
             if found is None:
                 continue
             cause, confidence = found
@@ -83,8 +90,10 @@ def link_causes(texts: Sequence[str]) -> list[CausalPair]:
     return [best[key] for key in sorted(best)]
 
 
-def _cause_of(texts: Sequence[str], stems: "_Stems", effect: int, cue: CausalCue) -> tuple[int, float] | None:
-    """Returns the earlier event that tells the cause of a cue, and the confidence."""
+def _cause_of(
+    texts: Sequence[str], stems: "_Stems", effect: int, cue: CausalCue, num_causes: int
+) -> tuple[int, float] | None:
+    """Returns the earlier event that tells the cause of a cue, one of the first `num_causes`, and the confidence."""
     if cue.cause is None:
         if cue.effect is None:
             return None
@@ -100,7 +109,7 @@ def _cause_of(texts: Sequence[str], stems: "_Stems", effect: int, cue: CausalCue
     wanted = stems.of_words(texts[effect][cue.cause[0] : cue.cause[1]])
     if len(wanted) < _MIN_SHARED:
         return None
-    shares = [(len(wanted & stems.of(at)), at) for at in range(effect) if not _asks(texts[at])]
+    shares = [(len(wanted & stems.of(at)), at) for at in range(num_causes) if not _asks(texts[at])]
     if not shares:
         return None
     # Of equals the nearest.

@@ -6,7 +6,7 @@ were.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -35,6 +35,11 @@ class PlacedWindow:
 def window_id(memory_id: str, event_ids: Sequence[str]) -> str:
     """Returns the id of the window that holds these events."""
     return stable_hash("window", memory_id, *event_ids)
+
+
+def history_id(memory_id: str, num_history: int, event_ids: Sequence[str]) -> str:
+    """Returns the id of a window of these events, of which the first are no run of a session but what came before."""
+    return stable_hash("history", memory_id, str(num_history), *event_ids)
 
 
 def make_windows(events: pa.Table, *, window: int, overlap: int) -> Iterator[PlacedWindow]:
@@ -82,23 +87,41 @@ def make_windows(events: pa.Table, *, window: int, overlap: int) -> Iterator[Pla
         yield from sorted(found, key=lambda p: (p.first, p.window.window_id))
 
 
-def encode_output(outcome: Outcome) -> str:
-    """Returns the mentions and causal pairs of an outcome as JSON, equal for equal sets of them."""
-    value = {
+def encode_output(outcome: Outcome, events: Sequence[str] = (), history: int = 0) -> str:
+    """Returns the mentions and causal pairs of an outcome as JSON, equal for equal sets of them.
+
+    Args:
+        outcome: one that did not fail.
+        events: ids of the window's events where they are no run of one session, the first `history` of which are
+            what came before.
+        history: 0 where the window is a run of one session.
+    """
+    said = {(m.index, m.surface, m.type, *((m.alias_of,) if m.alias_of else ())) for m in outcome.mentions}
+    value: dict[str, object] = {
         "causal": sorted({(p.cause, p.effect, p.evidence, p.confidence) for p in outcome.causal}),
-        "mentions": sorted({(m.index, m.surface, m.type) for m in outcome.mentions}),
+        "mentions": sorted(said),
     }
+    if events:
+        value |= {"events": list(events), "history": history}
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
 def decode_output(output: str) -> tuple[tuple[Mention, ...], tuple[CausalPair, ...]]:
     """Returns the mentions and causal pairs that `encode_output` wrote."""
     value = json.loads(output)
-    mentions = tuple(Mention(index=i, surface=s, type=t) for i, s, t in value["mentions"])
+    mentions = tuple(
+        Mention(index=i, surface=s, type=t, alias_of=alias[0] if alias else "") for i, s, t, *alias in value["mentions"]
+    )
     causal = tuple(
         CausalPair(cause=c, effect=e, evidence=words, confidence=float(p)) for c, e, words, p in value["causal"]
     )
     return mentions, causal
+
+
+def decode_events(output: str) -> tuple[list[str], int]:
+    """Returns the events that an outcome names, and how many of them are what came before; none for a run."""
+    value = json.loads(output)
+    return value.get("events", []), value.get("history", 0)
 
 
 def extracts_table(windows: Sequence[PlacedWindow], outcomes: Sequence[Outcome]) -> pa.Table:
@@ -106,6 +129,8 @@ def extracts_table(windows: Sequence[PlacedWindow], outcomes: Sequence[Outcome])
     assert [p.window.window_id for p in windows] == [o.window_id for o in outcomes]
     columns: dict[str, list[object]] = {name: [] for name in TABLES["extracts"].names}
     for place, outcome in zip(windows, outcomes, strict=True):
+        # A run of a session is told by its first and last position; others name their events.
+        named = [event.event_id for event in place.window.events] if place.window.history else ()
         columns["memory_id"].append(place.window.memory_id)
         columns["window_id"].append(outcome.window_id)
         columns["first"].append(place.first)
@@ -113,14 +138,34 @@ def extracts_table(windows: Sequence[PlacedWindow], outcomes: Sequence[Outcome])
         columns["prompt_hash"].append(outcome.prompt_hash)
         columns["status"].append(outcome.status)
         columns["error"].append(outcome.error)
-        columns["output"].append(None if outcome.status == "failed" else encode_output(outcome))
+        columns["output"].append(
+            None if outcome.status == "failed" else encode_output(outcome, named, place.window.history)
+        )
         columns["prompt_tokens"].append(outcome.prompt_tokens)
         columns["output_tokens"].append(outcome.output_tokens)
     return pa.table(columns, schema=TABLES["extracts"])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """Outcomes that need not be made again, and what becomes of new ones."""
+
+    # An earlier table `extracts`: a row of the same window and prompt hash that did not fail is used again.
+    known: pa.Table | None = None
+    # Outcomes of a run that was killed: failed ones count too, they were made with the same settings just now.
+    kept: pa.Table | None = None
+    # Called with each finished chunk, so that it need not be made again; None to keep nothing.
+    keep: Callable[[pa.Table], None] | None = None
+    # Windows handed to the engine at once, which may batch them further.
+    chunk: int = CHUNK
+
+
 def extract_shard(
-    events: pa.Table, extractor: Extractor, config: ExtractConfig, known: pa.Table | None = None
+    events: pa.Table,
+    extractor: Extractor,
+    config: ExtractConfig,
+    known: pa.Table | None = None,
+    earlier: Earlier | None = None,
 ) -> pa.Table:
     """Runs an extractor over the windows of one shard.
 
@@ -130,12 +175,18 @@ def extract_shard(
         config: size and overlap of windows.
         known: an earlier table `extracts`; a row of the same window and prompt hash that did not fail is used
             again.
+        earlier: the same and more; instead of `known`.
 
     Returns:
         Table `extracts`, one row a window, sorted by memory, first position and window id.
     """
     places = list(make_windows(events, window=config.window, overlap=config.overlap))
-    reused = _outcomes(known)
+    return run_windows(places, extractor, earlier or Earlier(known=known))
+
+
+def run_windows(places: Sequence[PlacedWindow], extractor: Extractor, earlier: Earlier) -> pa.Table:
+    """Returns table `extracts` of windows, in their order, with what is known of them used again."""
+    reused = _outcomes(earlier.known, and_failed=False) | _outcomes(earlier.kept, and_failed=True)
     outcomes: dict[int, Outcome] = {}
     todo: list[int] = []
     for at, place in enumerate(places):
@@ -144,20 +195,24 @@ def extract_shard(
             todo.append(at)
         else:
             outcomes[at] = found
-    for start in range(0, len(todo), CHUNK):
-        chunk = todo[start : start + CHUNK]
+    for start in range(0, len(todo), earlier.chunk):
+        chunk = todo[start : start + earlier.chunk]
         made = extractor.extract([places[at].window for at in chunk])
         assert len(made) == len(chunk), f"{extractor.name} returned {len(made)} outcomes for {len(chunk)} windows"
         outcomes.update(zip(chunk, made, strict=True))
+        # The last chunk is followed by the table itself.
+        if earlier.keep is not None and start + earlier.chunk < len(todo):
+            earlier.keep(extracts_table([places[at] for at in chunk], made))
     return extracts_table(places, [outcomes[at] for at in range(len(places))])
 
 
-def _outcomes(extracts: pa.Table | None) -> dict[tuple[str, str], Outcome]:
+def _outcomes(extracts: pa.Table | None, *, and_failed: bool) -> dict[tuple[str, str], Outcome]:
     found: dict[tuple[str, str], Outcome] = {}
     for row in extracts.to_pylist() if extracts is not None else ():
-        if row["status"] == "failed" or row["output"] is None:
+        failed = row["status"] == "failed" or row["output"] is None
+        if failed and not and_failed:
             continue
-        mentions, causal = decode_output(row["output"])
+        mentions, causal = ((), ()) if failed else decode_output(row["output"])
         found[row["window_id"], row["prompt_hash"]] = Outcome(
             window_id=row["window_id"],
             prompt_hash=row["prompt_hash"],

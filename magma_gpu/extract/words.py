@@ -4,6 +4,8 @@ The lists are short on purpose: they steer rules that look at the words around, 
 All entries are lower case.
 """
 
+import re
+
 
 def word_set(text: str) -> frozenset[str]:
     """Returns the words of a text."""
@@ -240,7 +242,13 @@ slept:sleep spent:spend built:build sick:ill
 )
 
 
+_LETTERS = re.compile(r"[^\W_]+")
+
+
 def says_something(text: str) -> bool:
     """Whether a text holds a word that is not small talk."""
-    letters = "".join(c if c.isalnum() else " " for c in text.lower())
-    return any(word not in SMALL_TALK for word in letters.split() if len(word) > 1 or not word.isascii())
+    for match in _LETTERS.finditer(text.lower()):
+        word = match.group()
+        if word not in SMALL_TALK and (len(word) > 1 or not word.isascii()):
+            return True
+    return False

@@ -10,7 +10,9 @@ from types import ModuleType
 from magma_gpu.errors import InputError
 from magma_gpu.readers import (
     chatgpt,
+    claude,
     csv_table,
+    discord,
     instagram,
     irc,
     jsonl,
@@ -18,6 +20,7 @@ from magma_gpu.readers import (
     longmemeval,
     memorybank,
     openai,
+    pairs,
     parquet,
     sharegpt,
     slack,
@@ -25,7 +28,7 @@ from magma_gpu.readers import (
     whatsapp,
 )
 from magma_gpu.readers.clean import clean_id, is_blank
-from magma_gpu.readers.peek import peek
+from magma_gpu.readers.peek import Peek, peek
 from magma_gpu.readers.source import Source
 from magma_gpu.readers.turns import ReadOptions
 from magma_gpu.types import Record, Reject
@@ -35,7 +38,9 @@ FORMATS: dict[str, ModuleType] = {
     "parquet": parquet,
     "csv": csv_table,
     "openai": openai,
+    "pairs": pairs,
     "chatgpt": chatgpt,
+    "claude": claude,
     "sharegpt": sharegpt,
     "locomo": locomo,
     "longmemeval": longmemeval,
@@ -43,11 +48,12 @@ FORMATS: dict[str, ModuleType] = {
     "whatsapp": whatsapp,
     "telegram": telegram,
     "slack": slack,
+    "discord": discord,
     "instagram": instagram,
     "irc": irc,
 }
 # Formats that fit much: asked only where none of the others fits.
-_GENERAL = ("jsonl", "csv", "openai")
+_GENERAL = ("jsonl", "csv", "openai", "pairs")
 
 
 def check_format(name: str) -> None:
@@ -60,8 +66,12 @@ def check_format(name: str) -> None:
         raise InputError(f"Unknown format '{name}'; known are {', '.join(FORMATS)}.")
 
 
-def detect_format(source: Source) -> str:
+def detect_format(source: Source, fields: Mapping[str, str] | None = None) -> str:
     """Returns the name of a source's format.
+
+    Args:
+        fields: for rows with names of their own: our field → their name. Rows that hold the texts under such a name
+            are told by it where no format fits.
 
     Raises:
         InputError: no format fits, or several do, or the source cannot be read.
@@ -70,13 +80,28 @@ def detect_format(source: Source) -> str:
     special = [name for name in FORMATS if name not in _GENERAL]
     found = [name for name in special if FORMATS[name].looks_like(head)]
     found = found or [name for name in _GENERAL if FORMATS[name].looks_like(head)]
+    if not found and fields:
+        found = _with_names_of_its_own(head, fields)
     if not found:
+        has_rows = bool(head.items) or len(csv_table.header(head)[1]) > 1
+        or_columns = ", name the column of texts with --set read.fields=text=COLUMN" if has_rows else ""
         raise InputError(
-            f"'{source.name}' looks like none of {', '.join(FORMATS)}; give --format, or leave the file out."
+            f"'{source.name}' looks like none of {', '.join(FORMATS)}; "
+            f"give --format{or_columns}, or leave the file out."
         )
     if len(found) > 1:
         raise InputError(f"'{source.name}' looks like {' and '.join(found)}; say which with --format.")
     return found[0]
+
+
+def _with_names_of_its_own(head: Peek, fields: Mapping[str, str]) -> list[str]:
+    """The general format of rows that hold their texts where `fields` says."""
+    column = fields.get("text", "")
+    if column and column.lower() in csv_table.header(head)[1]:
+        return ["csv"]
+    if column and any(column.split(".")[0] in item for item in head.items):
+        return ["openai" if isinstance(head.value, list) else "jsonl"]
+    return []
 
 
 def read_source(

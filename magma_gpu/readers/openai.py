@@ -1,9 +1,9 @@
 """Reads `openai`: conversations as chat APIs take them, with `messages` of `role` and `content`.
 
 A source is a list of messages (one session, named by the file), an object with `messages`, a list of such
-objects, or one such object a line. Memory: the object's `memory_id`, else the memory id given, else the
-conversation's own id, else the file's name. Session: the conversation. Turn: a message; one that only calls
-tools has no text and is rejected.
+objects, one such object a line, or an object whose `sessions` are such objects of one memory. Memory: the
+object's `memory_id`, else the memory id given, else the conversation's own id, else the file's name. Session:
+the conversation. Turn: a message; one that only calls tools has no text and is rejected.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,9 @@ _TITLES = ("session_title", "title")
 
 def looks_like(head: Peek) -> bool:
     """Whether a source holds conversations with `messages`, or one list of messages."""
-    return any(
-        isinstance(item.get("messages"), list) and _is_message((item["messages"] or [{"role": ""}])[0])
-        for item in head.items
-    ) or (head.kind == "json" and isinstance(head.value, list) and any(map(_is_bare_message, head.items)))
+    return any(map(_is_conversation, [*head.items, *_sessions(head)])) or (
+        head.kind == "json" and isinstance(head.value, list) and any(map(_is_bare_message, head.items))
+    )
 
 
 def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]:
@@ -35,7 +34,11 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
     maker = TurnMaker(source, options)
     number, index = 0, 0
     head = peek(source)
-    for line, item in items_of(head, text, turn_depth=2 if "messages" in head.first else None):
+    is_one_memory = any(map(_is_conversation, _sessions(head)))
+    inner = (("sessions",),) if is_one_memory else ()
+    for line, item in items_of(head, text, inner=inner, turn_depth=2 if "messages" in head.first else None):
+        if isinstance(item, dict) and is_one_memory:
+            item = {"memory_id": _memory_of(maker, head.first), **item}
         if isinstance(item, Reject):
             yield item
         elif isinstance(item, dict) and "messages" in item:
@@ -78,6 +81,24 @@ def read_conversation(
         return
     for offset, message in enumerate(messages, 1):
         yield maker.turn(message, line or number + offset, conversation)
+
+
+def _sessions(head: Peek) -> list[Any]:
+    """The items of an object's `sessions`, as far as they were looked at."""
+    found = head.value.get("sessions") if head.kind == "json" and isinstance(head.value, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _memory_of(maker: TurnMaker, above: dict[str, Any]) -> str:
+    try:
+        return maker.memory_id(above)
+    except UnusableError:
+        return clean.clean_id(maker.source.stem)
+
+
+def _is_conversation(item: Any) -> bool:
+    messages = item.get("messages") if isinstance(item, dict) else None
+    return isinstance(messages, list) and _is_message((messages or [{"role": ""}])[0])
 
 
 def _is_message(value: object) -> bool:

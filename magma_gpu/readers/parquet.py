@@ -7,7 +7,7 @@ something. A NaN in a cell counts as missing, because data frames write it so.
 
 import datetime as dt
 import decimal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from magma_gpu.errors import InputError
 from magma_gpu.readers import clean
 from magma_gpu.readers.openai import read_conversation
 from magma_gpu.readers.peek import Peek
-from magma_gpu.readers.source import Source
+from magma_gpu.readers.source import FREE_BYTES, MAX_GROWTH, Source
 from magma_gpu.readers.turns import ReadOptions, TurnMaker
 from magma_gpu.types import Record
 
@@ -43,7 +43,7 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
         raise InputError(f"Parquet is read from plain files (got '{source.name}' in an archive); unpack it first.")
     maker = TurnMaker(source, options)
     number, index = 0, 0
-    for rows in _batches(source, maker):
+    for rows in batches(source, maker):
         if isinstance(rows, str):
             if number == 0:
                 raise InputError(f"'{source.name}' is not a Parquet file that can be read ({clean.shown(rows, 200)}).")
@@ -58,15 +58,30 @@ def read(source: Source, text: TextIO, options: ReadOptions) -> Iterator[Record]
                 yield maker.turn(row, number)
 
 
-def _batches(source: Source, maker: TurnMaker) -> Iterator[list[dict[str, Any]] | str]:
-    """Yields batches of rows; at last what is wrong with the file, if something is."""
+def batches(
+    source: Source, maker: TurnMaker, groups: Sequence[int] | None = None
+) -> Iterator[list[dict[str, Any]] | str]:
+    """Yields batches of rows, of some row groups or of all; at last what is wrong with the file, if something is."""
     try:
         with pq.ParquetFile(source.path) as file:
             columns = _columns(file.schema_arrow, maker)
-            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
+            _check_growth(file.metadata, source)
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=groups):
                 yield list(_rows(batch))
     except _ARROW_ERRORS as error:
         yield str(error).split("\n")[0]
+
+
+def _check_growth(metadata: pq.FileMetaData, source: Source) -> None:
+    # A row group is decoded page by page, and a page may be all of a column.
+    for n in range(metadata.num_row_groups):
+        group = metadata.row_group(n)
+        packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
+        if group.total_byte_size > max(FREE_BYTES, MAX_GROWTH * packed):
+            raise InputError(
+                f"'{source.name}' grows to more than {MAX_GROWTH} times its compressed size; "
+                "write it anew without compression if it can be trusted."
+            )
 
 
 def _columns(schema: pa.Schema, maker: TurnMaker) -> list[str]:

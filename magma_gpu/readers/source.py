@@ -30,8 +30,8 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 # A compressed file that grows beyond both of these is taken for a decompression bomb.
-_MAX_GROWTH = 300
-_FREE_BYTES = 1 << 30
+MAX_GROWTH = 300
+FREE_BYTES = 1 << 30
 # Files of these kinds lie beside chats in exports and are never logs.
 _MEDIA = ("image/", "audio/", "video/", "font/", "text/html", "text/css", "application/pdf")
 _MEDIA_SUFFIXES = (".opus", ".webp", ".heic", ".m4a", ".vcf", ".docx", ".pptx", ".xlsx", ".tgs", ".webm")
@@ -122,6 +122,8 @@ class Stream(io.RawIOBase):
         also_close: tuple[io.IOBase | BinaryIO, ...] = (),
     ) -> None:
         self._inner, self._name, self._packed_bytes, self._also_close = inner, name, packed_bytes, also_close
+        # A read that waits for all it was asked for loses what it has when it comes to the damage.
+        self._read_some = getattr(inner, "read1", inner.read)
         self._num_bytes = 0
         self.damage: str | None = None
 
@@ -131,16 +133,16 @@ class Stream(io.RawIOBase):
     def readinto(self, buffer: object) -> int:
         view = memoryview(cast(bytearray, buffer))
         try:
-            data = b"" if self.damage else self._inner.read(len(view))
+            data = b"" if self.damage else self._read_some(len(view))
         except (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError) as error:
             self.damage = str(error) or type(error).__name__
             return 0
         view[: len(data)] = data
         self._num_bytes += len(data)
         packed = self._packed_bytes
-        if packed is not None and self._num_bytes > max(_FREE_BYTES, _MAX_GROWTH * packed):
+        if packed is not None and self._num_bytes > max(FREE_BYTES, MAX_GROWTH * packed):
             raise InputError(
-                f"'{self._name}' grows to more than {_MAX_GROWTH} times its compressed size; "
+                f"'{self._name}' grows to more than {MAX_GROWTH} times its compressed size; "
                 "unpack it yourself if it can be trusted, and give the unpacked file."
             )
         return len(data)
@@ -224,7 +226,7 @@ def _members(path: Path, name: str) -> Iterator[Source]:
     for info in infos:
         parts = [part for part in re.split(r"[/\\]", info.filename) if part not in ("", ".", "..")]
         hidden = any(part.startswith(".") or part == "__MACOSX" for part in parts)
-        is_log = bool(parts) and parts[-1].lower().endswith(_LOG_SUFFIXES)
+        is_log = bool(parts) and parts[-1].lower().removesuffix(".gz").endswith(_LOG_SUFFIXES)
         if is_log and not info.is_dir() and not hidden and info.file_size:
             wanted.append(Source(path, _printable(f"{name}/{'/'.join(parts)}"), info.filename))
     if not wanted:
@@ -237,10 +239,16 @@ def _open_member(source: Source) -> Stream:
     try:
         info = archive.getinfo(cast(str, source.member))
         inner = archive.open(info)
-    except (KeyError, OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        head = inner.read(2)
+        inner.seek(0)
+    except (KeyError, OSError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         archive.close()
         raise _unreadable(source.name, error) from None
-    return Stream(cast(BinaryIO, inner), source.name, info.compress_size, also_close=(cast(BinaryIO, archive),))
+    also = (cast(BinaryIO, inner), cast(BinaryIO, archive))
+    if head == _GZIP:
+        unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=inner, mode="rb"))
+        return Stream(unpacked, source.name, info.compress_size, also_close=also)
+    return Stream(cast(BinaryIO, inner), source.name, info.compress_size, also_close=also[1:])
 
 
 def _is_media(name: str) -> bool:

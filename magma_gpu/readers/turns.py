@@ -39,6 +39,8 @@ _ROLE_WORDS = {
     "developer": "system",
     "function": "tool",
 }
+# Where a name stands in an author who is an object, as in dumps of chat services.
+_NAMES_INSIDE = ("nickname", "display_name", "global_name", "real_name", "name", "username", "id")
 _MAX_INT64 = (1 << 63) - 1
 
 
@@ -49,7 +51,8 @@ class ReadOptions:
     Attributes:
         memory_id: whose memory it is where the source names none.
         date_order: "day", "month" or "": which comes first in stamps that do not tell.
-        fields: for rows with column names of their own: our field → their column.
+        fields: for rows with column names of their own: our field → their column. A column inside an object is named
+            by its path, as in `author.name`.
     """
 
     memory_id: str | None = None
@@ -81,8 +84,9 @@ class TurnMaker:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Every name that is looked for in a row."""
-        return frozenset(name for names in self._aliases.values() for name in names)
+        """Every name that is looked for in a row; of a path also its first part."""
+        names = [name for names in self._aliases.values() for name in names]
+        return frozenset([*names, *(name.split(".")[0] for name in names)])
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -97,6 +101,8 @@ class TurnMaker:
         """Returns the first value that a row has for a field; None where it has none."""
         for name in self._aliases[field]:
             value = row.get(name)
+            if value is None and "." in name:
+                value = _inside(row, name)
             if not clean.is_missing(value):
                 return value
         return None
@@ -188,12 +194,21 @@ class TurnMaker:
         return place
 
 
+def _inside(row: Mapping[str, Any], path: str) -> Any:
+    value: Any = row
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
 def role_of(word: object) -> str | None:
     """Returns the role that a word means; None where it means none."""
     return _ROLE_WORDS.get(word.strip().lower()) if isinstance(word, str) else None
 
 
 def _who(speaker: object, role: object) -> tuple[str | None, str]:
+    if isinstance(speaker, dict):
+        speaker = next((n for key in _NAMES_INSIDE if (n := clean.name_or_none(speaker.get(key)))), None)
     name = clean.name_or_none(speaker)
     word = clean.name_or_none(role)
     if word is not None:

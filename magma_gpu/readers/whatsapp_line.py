@@ -11,16 +11,31 @@ from dataclasses import dataclass
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
 _TO_SPACES = str.maketrans({"\u202f": " ", "\u00a0": " ", "\u2009": " ", **dict.fromkeys(_MARKS)})
 _HEADER_CHARS = 80
-_MORNING = frozenset({"am", "vm", "vorm", "dop", "de", "sa", "πμ", "ص", "午前", "上午", "오전", "पूर्वाह्न"})
-_EVENING = frozenset({"pm", "nm", "nachm", "odp", "du", "ch", "μμ", "م", "午後", "下午", "오후", "अपराह्न"})
-_HALF = r"[^\W\d_]{1,9}\.?(?: ?[^\W\d_]{1,2}\.)?"
-_DATE = r"(?P<a>\d{1,4})(?P<sep>[./-]|\. )(?P<b>\d{1,2})(?P=sep)(?P<c>\d{1,4})\.?"
+_MORNING = frozenset({"am", "vm", "vorm", "dop", "de", "sa", "πμ", "pg", "قظ", "ص", "午前", "上午", "오전", "पूर्वाह्न"})
+_EVENING = frozenset({"pm", "nm", "nachm", "odp", "du", "ch", "μμ", "ptg", "بظ", "م", "午後", "下午", "오후", "अपराह्न"})
+# Vowel signs of Devanagari are no letters to `re`.
+_LETTER = r"(?:[^\W\d_]|[\u0900-\u0903\u093a-\u094f])"
+_HALF = rf"{_LETTER}{{1,9}}\.?(?: ?{_LETTER}{{1,2}}\.)?"
+_DATE = r"(?P<a>\d{1,4})(?P<sep>[./-]|[./] )(?P<b>\d{1,2})(?P=sep)(?P<c>\d{1,4})[. ]?"
 _TIME = (
-    rf"(?:(?P<before>{_HALF}) )?(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.](?P<second>\d{{2}}))?"
+    rf"(?:(?P<before>{_HALF}) ?)?(?P<hour>\d{{1,2}})[:.](?P<minute>\d{{2}})(?:[:.](?P<second>\d{{2}}))?"
     rf"(?: ?(?P<after>{_HALF}))?"
 )
-_BRACKETED = re.compile(rf"\[{_DATE},? {_TIME}\] ?")
-_DASHED = re.compile(rf"{_DATE},? {_TIME} [-–—] ")
+# Between date and time some languages have a word.
+_THEN = r"(?: г\.)?[,،]? (?:(?:à|às|at|um|klo|kl\.|u) )?"
+_STAMP = rf"{_DATE}{_THEN}{_TIME}"
+_CLOCK_FIRST = rf"{_TIME}, {_DATE}"
+# How a stamp ends, and the two orders in which date and time stand in it. Without a bracket or dash only a full time
+# of day, as old iPhones wrote it, tells a stamp from a text.
+_STAMPS = {
+    "bracket": tuple(re.compile(rf"\[{stamp}\] ?") for stamp in (_STAMP, _CLOCK_FIRST)),
+    "dash": tuple(re.compile(rf"{stamp} [-–—] ") for stamp in (_STAMP, _CLOCK_FIRST)),
+    "colon": (re.compile(rf"{_DATE}, (?P<before>)(?P<hour>\d{{1,2}}):(?P<minute>\d\d):(?P<second>\d\d)(?P<after>): "),),
+}
+_CJK_DATE = re.compile(r"\[?\d{4}[年년] ?\d{1,2}[月월] ?\d{1,2}[日일]")
+_CJK_TO_SIGNS = str.maketrans("年년月월日일", "////  ")
+# Thailand counts years from here.
+_BUDDHIST_YEARS = 543
 _SPEAKER = re.compile(r"(.{1,120}?):(?: |$)")
 _ATTACHED = r"<(?:attached|adjunto|Anhang|pièce jointe|allegato|anexado|bijgevoegd)\s?: [^<>\n]*>"
 _OMITTED = (
@@ -63,6 +78,7 @@ class Header:
             year, month, day = third, first, second
         if self.clock is None:
             return None
+        year -= _BUDDHIST_YEARS if year > 2400 else 0
         try:
             return dt.datetime(year if year > 99 else 2000 + year, month, day, *self.clock).isoformat()  # noqa: DTZ001
         except ValueError:
@@ -76,8 +92,11 @@ def parse_header(line: str) -> Header | None:
     if not start[:1].isdigit() and start[:1] != "[":
         return None
     head = start[:_HEADER_CHARS].translate(_TO_SPACES)
-    is_bracketed = head.startswith("[")
-    match = (_BRACKETED if is_bracketed else _DASHED).match(head)
+    if cjk := _CJK_DATE.match(head):
+        head = head[: cjk.end()].translate(_CJK_TO_SIGNS) + head[cjk.end() :]
+    kinds = ("bracket",) if head.startswith("[") else ("dash", "colon")
+    found = ((kind, n, m) for kind in kinds for n, p in enumerate(_STAMPS[kind]) if (m := p.match(head)) is not None)
+    kind, place, match = next(found, ("", 0, None))
     if match is None:
         return None
     a, b, c = match["a"], match["b"], match["c"]
@@ -90,7 +109,7 @@ def parse_header(line: str) -> Header | None:
     if half and is_evening is None:
         return None
     shape = (
-        is_bracketed,
+        (kind, place),
         "year first" if is_year_first else len(year),
         match["sep"],
         bool(match["second"]),

@@ -1,17 +1,20 @@
 """Reads English texts: cuts them, applies the grammar, and decides what of its results is shown.
 
-What a reader would not guess: a bare duration has no place in time and is shown as ending at the text's own time.
+What a reader would not guess: a bare duration has no place in time and is shown as ending at the text's own time; and
+most texts are never cut, because one look at their words tells that no rule could match (`silent`).
 """
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from magma_gpu.timex import (
+    english_amounts,
     english_beside,
     english_clock,
+    english_counted,
     english_dates,
     english_ranges,
     english_relative,
@@ -26,8 +29,13 @@ from magma_gpu.types import TimeSpan
 _ASKING = re.compile(r"\s+(?:i|we|you|he|she|it|they|be|not|have)\b", re.IGNORECASE)
 
 
-_SHORT = re.compile(r"\d+[dhswy]")
+_NUMERIC = re.compile("[\\d½¼¾]")
+_SHORT = re.compile(r"\d+[dmswy]")
 _RATE = re.compile(r"(?:s|e|\d|what|such|quite|half|per|of|\$)\s+$")
+_LASTS = re.compile(
+    r"\b(?:takes?|took|taking|lasts?|lasted|lasting|spen[dt]|spending|wait|waited|waiting|stay|stayed|than|least|nearly|"
+    r"almost|exactly)\s+$"
+)
 _SHORT_AFTER = ("for", "in", "within", "over", "about", "after", "last")
 
 
@@ -36,10 +44,12 @@ class English:
 
     def __init__(self) -> None:
         g = self._grammar = Grammar()
-        english_dates.add_numbers(g)
+        english_amounts.add_numbers(g)
         english_dates.add_dates(g)
         english_clock.add_clock(g)
         english_relative.add_relative(g)
+        english_counted.add_counted(g)
+        english_relative.add_amounts(g)
         english_beside.add_beside(g)
         english_clock.add_bare(g)
         english_clock.add_clock_dates(g)
@@ -55,7 +65,10 @@ class English:
         code = g.classes.code
         self._may, self._month = code("may"), code("month")
         self._shown = {code(n): n for n in ("A", "R", "Q", "E", "C", "CR", "CO", "CP", "part", "meal")}
-        self._words = english_words.lexicon().keys()
+        lexicon = english_words.lexicon()
+        self._words = lexicon.keys()
+        self._triggers = frozenset(w for w, (name, _) in lexicon.items() if name in english_words.TRIGGERS)
+        self._numbers = frozenset(w for w, (name, _) in lexicon.items() if name in english_words.NUMBERS)
         self._before = {
             code(n): n
             for n in (
@@ -79,12 +92,22 @@ class English:
         """Returns the words that tell the language."""
         return self._words
 
+    def silent(self, text: str, words: Sequence[str]) -> bool:
+        """Says whether a lower-case text of these words has no expression for sure."""
+        if not self._triggers.isdisjoint(words) or _NUMERIC.search(text):
+            return False
+        if self._numbers.isdisjoint(words):
+            return True
+        return english_words.BESIDE_NUMBER.isdisjoint(words) and sum(map(self._numbers.__contains__, words)) < 2
+
     def spans(self, text: str, context: Context) -> list[TimeSpan]:
         """Returns the expressions of a text."""
         tokens, useful = self._scanner.scan(text, context)
         if not useful:
             return []
-        tokens = english_words.read_numbers([self._named(t, text) for t in tokens], self._grammar.classes)
+        if "ma" in context.text:
+            tokens = [self._named(t, text) for t in tokens]
+        tokens = english_words.read_numbers(tokens, self._grammar.classes)
         tokens = self._grammar.reduce(tokens, context)
         found = []
         for k, token in enumerate(tokens):
@@ -142,9 +165,12 @@ class English:
 
 
 def _is_length(qty: Qty, token: Token, c: Context) -> bool:
-    """Says whether "a week" is a length rather than a rate ("two lessons a week") or a figure of speech ("a day")."""
+    """Says whether "a week" is a length rather than a rate ("two lessons a week") or a figure of speech ("a day").
+
+    Short units are one only behind a word such as "took".
+    """
     if qty.parts[0][0] in ("second", "minute", "day", "weekday", "weekend", "season"):
-        return False
+        return _LASTS.search(c.text, max(0, token.first - 24), token.first) is not None
     return not _RATE.search(c.text, max(0, token.first - 24), token.first)
 
 
@@ -158,6 +184,10 @@ def _duration(c: Context, token: Token) -> TimeSpan | None:
     return made(c, token.first, token.last, span)
 
 
+# Units that are counted but name no grain of the calendar.
+_GRAINS = {"fortnight": "week", "weekday": "day"}
+
+
 def made(c: Context, first: int, last: int, span: Span) -> TimeSpan:
     """Makes the record of an expression."""
     return TimeSpan(
@@ -166,7 +196,7 @@ def made(c: Context, first: int, last: int, span: Span) -> TimeSpan:
         text=c.text[first:last],
         start=micros(span.start),
         end=micros(span.end),
-        grain=span.grain,
+        grain=_GRAINS.get(span.grain, span.grain),
         kind=span.kind,
     )
 

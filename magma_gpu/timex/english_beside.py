@@ -5,21 +5,23 @@ What a reader would not guess: the first week of a month is the first whose Thur
 """
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from magma_gpu.timex.english_dates import text_of
 from magma_gpu.timex.english_relative import named_day, nth_of, resolved
-from magma_gpu.timex.grammar import Context, Grammar
+from magma_gpu.timex.grammar import Context, Grammar, text_of
+from magma_gpu.timex.holidays import nth_weekday
 from magma_gpu.timex.intervals import (
     DAY,
     Cal,
     Clock,
+    Qty,
     Span,
     day_of,
     day_span,
     nth_unit,
     part_of,
+    shift_all,
     unit_span,
     unit_start,
     weekday_near,
@@ -36,7 +38,10 @@ def add_beside(g: Grammar) -> None:
     # Units and weekdays beside a date.
     add("A", "<the><unit>(?:<of|starting|edge>)<the>?(<A|month|season|holiday>)", _unit_of)
     add("A", "<the>?(<unit>)<before|after>(<A|holiday|month|dow>)", _unit_beside)
-    add("A", "<the>?(<dow>)(<before|after>)(<A|holiday|month>)", _weekday_beside)
+    add("R", "<the>(<units>)<before|after>(<A|holiday|month>)", _units_beside)
+    add("A", "<the>?(<ord>)?(<dow>)(<before|after>)(<A|holiday|month>)", _weekday_beside)
+    add("A", "<the>(<dow>)<before|after>(?=$|<stop|comma|and|when|pron>)", _weekday_aside)
+    add("A", "<the>?(<ord>)<last>(<unit|dow>)<of|in><the>?(<A|month|unit>)", _nth_last)
     add("A", "(<A|holiday>)(<unit>)(?!<s>)", _weekend_of)
     add(
         "A",
@@ -48,7 +53,7 @@ def add_beside(g: Grammar) -> None:
     add("A", "(<edge>)<of>(<A>)", _edge_of)
     add("A", "<the>?<eod>", lambda c: with_clock(day_span(c.ref), _END_OF_DAY) if c.ref else None)
     add("A", "(<early|mid|late>)<dash|in>?<the>?(<A|month|season|y>)", _edge_of)
-    add("A", "(<earlier|later>)<in>?<the>?(<A|unit|deictic>)", _half_of)
+    add("A", "(<earlier|later>)<in>?<the>?(<A|unit|deictic|month>)", _half_of)
     add("A", "<the>(<unit>)<before|after>(?=$|<stop|comma|and|when|pron>)", _unit_aside)
     add("A", "<unit><of>?(<y>)", lambda c, y: Cal(y) if text_of(c).startswith("year") else None)
 
@@ -83,9 +88,37 @@ def _unit_beside(c: Context, unit: str, a: Any) -> Span | None:
     return None
 
 
-def _weekday_beside(c: Context, dow: int, _: Any, a: Any) -> Span:
+def _units_beside(c: Context, unit: str, a: Any) -> Span | None:
+    """Reads "the days before 9 June": a week of days, else three of the unit."""
+    if unit not in ("day", "week", "month", "year"):
+        return None
     base = resolved(c, a)
-    return weekday_near(base.start, dow, -1) if "before" in text_of(c) else weekday_near(base.end, dow, 1)
+    qty = Qty(((unit, 7 if unit == "day" else 3),))
+    if "before" in text_of(c):
+        return Span(shift_all(base.start, qty, -1), base.start, unit, "range")
+    return Span(base.end, shift_all(base.end, qty, 1), unit, "range")
+
+
+def _weekday_beside(c: Context, num: int | None, dow: int, _: Any, a: Any) -> Span:
+    base = resolved(c, a)
+    weeks = timedelta(days=7 * ((num or 1) - 1))
+    if "before" in text_of(c):
+        return day_span(weekday_near(base.start, dow, -1).start - weeks)
+    return day_span(weekday_near(base.end, dow, 1).start + weeks)
+
+
+def _weekday_aside(c: Context, dow: int) -> Span | None:
+    if c.ref is None:
+        return None
+    return weekday_near(c.ref, dow, -1) if text_of(c).endswith("before") else weekday_near(c.ref + DAY, dow, 1)
+
+
+def _nth_last(c: Context, num: int, unit: Any, a: Any) -> Span | None:
+    base = resolved(c, a)
+    if isinstance(unit, int):
+        return day_span(nth_weekday(base.start.year, base.start.month, unit, -num))
+    span = nth_unit(base, -1, num, unit)
+    return nth_unit(replace(span, grain=base.grain), 1, 1, unit) if span and unit in ("day", "week", "month") else None
 
 
 def _nth_of_this(c: Context, num: Any, count: float | None, unit: str) -> Span | None:

@@ -7,8 +7,7 @@ afternoon, unless it stands beside a part of the day.
 from dataclasses import replace
 from typing import Any
 
-from magma_gpu.timex.english_dates import text_of
-from magma_gpu.timex.grammar import Context, Grammar
+from magma_gpu.timex.grammar import Context, Grammar, text_of
 from magma_gpu.timex.holidays import holiday_near
 from magma_gpu.timex.intervals import (
     Cal,
@@ -34,7 +33,16 @@ def add_clock(g: Grammar) -> None:
     add("C", "(<d|wn>)(<d|wn>)?(<ampm>)", _spoken)
     add("C", "(<dec>)(<ampm>)", lambda c, _, half: _decimal(c, half))
     add("C", "(<d4|dn|y>)(<ampm>)", lambda c, n, half: _packed(n, half) if "m" in text_of(c) else None)
+    add("C", "(<d|wn>)(<noon>)", lambda _, n, h: _hour(h, None, exact=True) if n == 12 else None)
     add("C", "(<noon>)", lambda _, h: _hour(h, None, exact=True))
+    add("C", "(<C>)<ish>", lambda _, t: t)
+    add("C", "(?<=<at|about|by>)(<d|wn>)<ish>", lambda _, h: _hour(h, None))
+    add("C", "(?<=<at>)(<wn>)<o>(<wn>)", lambda _, h, m: _minute(h, m) if 1 <= h <= 12 and 1 <= m < 10 else None)
+    add("C", "(?<=<at|by|before|after|until|about|since>)(<d4>)(?!<unit|units|x>)", _nought)
+    add("C", "(?<=<at|by|until|since|from>)(<Q>)", _military)
+    add("C", "(<Q>)(<to|before|after>)(<C>)", _beside_clock)
+    add("C", "(<Q>)(<to|before|after>)(<d|wn>)(?!<unit|units|x|percent|to|dash|month>)", _beside_hour)
+    add("C", "(?<=<at>)(<d|wn>)(<to|after>)(<d|wn>)(?!<unit|units|x|percent|dash|month>)", _spoken_beside)
     add("C", "<half><past>(<C>)", lambda _, t: _past(t, 30))
     add("C", "<a>?(<unit>)<past>(<C>)", lambda _, u, t: _past(t, 15) if u == "quarter" else None)
     add("C", "<a>?(<unit>)<to>(<C>)", lambda _, u, t: _past(t, -15) if u == "quarter" else None)
@@ -52,7 +60,9 @@ def add_clock(g: Grammar) -> None:
     add("C", "(?:<in|at><the>|<the>)(<part>)<at|comma|dash>?<about>?(<C|d|wn>)(?!<unit|units|x>)", _part_then)
     add("C", "<in><the>(<part>)<at><about>?(<C|d|wn>)", _part_then)
     add("C", "(<C>)(?:<on>?<early>)(<part>)", _in_part)
-    add("CP", "(?<!<A|dow|deictic|month|d>)(?:<early|late|earlier|later>)<in>?<the>?(<part>)", _part_half)
+    add("CP", "(?<!<A|dow|deictic|month|d>)(?:<early|late|earlier|later>|<mid><dash>?)<in>?<the>?(<part>)", _part_half)
+    add("C", "(?<=<at>)(<d|wn>)(?=$|<stop|comma>)", lambda c, h: _hour(h, None) if 1 <= h <= 12 else None)
+    add("meal", "(<food>)<timeword>", lambda _, hours: (*hours, "mealtime"))
     add("C", "<at>(<dec>)", lambda c, _: _decimal(c, None))
     # Stretches of the day.
     add("CR", "<from|between>?(<C|d|wn>)(?:<to|until|through|dash|and>)(<C>)", _clock_range)
@@ -127,6 +137,40 @@ def _packed_range(c: Context, a: int, b: int) -> Clock | None:
     return _clock_range(c, start, end) if start and end else None
 
 
+def _nought(c: Context, number: int) -> Clock | None:
+    """Reads "at 0730"."""
+    return _packed(number, None) if text_of(c)[0] == "0" else None
+
+
+def _military(c: Context, qty: Qty) -> Clock | None:
+    """Reads "at 1600 hours"."""
+    unit, number = qty.parts[0]
+    digits = text_of(c)[:4]
+    return _packed(int(number), None) if unit == "hour" and digits.isdigit() and len(qty.parts) == 1 else None
+
+
+def _beside_clock(c: Context, qty: Qty, _: Any, clock: Clock) -> Clock | None:
+    """Reads "two hours before noon" and "20 minutes to 9 pm"."""
+    word = c.text[c.tokens[1].first : c.tokens[1].last]
+    unit = qty.parts[-1][0]
+    if unit not in ("minute", "hour") or (word == "to" and unit != "minute"):
+        return None
+    start = clock.start + int(qty.seconds()) * (1 if word == "after" else -1)
+    return Clock(start, start + 60, "minute", clock.loose) if 0 <= start < 86_400 else None
+
+
+def _beside_hour(c: Context, qty: Qty, _: Any, hour: float) -> Clock | None:
+    clock = _hour(hour, None) if 1 <= hour <= 12 else None
+    return _beside_clock(c, qty, _, clock) if clock and qty.parts[-1][0] == "minute" and qty.parts[-1][1] < 60 else None
+
+
+def _spoken_beside(c: Context, minute: float, _: Any, hour: float) -> Clock | None:
+    """Reads "at ten to 8"."""
+    if minute not in (5, 10, 20, 25) or not 1 <= hour <= 12:
+        return None
+    return _beside_clock(c, Qty((("minute", minute),)), _, Clock(int(hour) * _HOUR, 0, "hour", loose=True))
+
+
 def _quarter_past(c: Context, unit: str, _: Any, hour: float) -> Clock | None:
     if unit != "quarter":
         return None
@@ -162,6 +206,8 @@ def _part_half(c: Context, part: tuple[int, int, str]) -> Clock:
     first, last, _ = part
     middle = (first + last) // 2
     early = text_of(c).startswith("ear")
+    if text_of(c).startswith("mid"):
+        return Clock((first + middle) * _HOUR // 2, (middle + last) * _HOUR // 2, "part_of_day")
     return Clock((first if early else middle) * _HOUR, (middle if early else last) * _HOUR, "part_of_day")
 
 
@@ -233,7 +279,7 @@ def add_bare(g: Grammar) -> None:
     g.add("A", "(<dow>)", lambda _, w: Cal(dow=w))
     g.add("A", "(?<!<money>)(<month>)", lambda _, m: Cal(month=m))
     g.add("A", "(?<=<on|by|until>)(<dec>)", _dotted)
-    g.add("A", "(?<!<good|long|work>)<the>?(<unit>)(?!<of|before|after|dash>)", _bare_weekend)
+    g.add("A", "(?<!<good|long|work>)<the>?(<unit>)(?!<of|before|after>)", _bare_weekend)
     before_season = "in this over during the whole since until of for all before after".replace(" ", "|")
     g.add("A", f"(?<=<{before_season}>)(<season>)", lambda c, s: season_near(c.ref, s, c.way()) if c.ref else None)
     g.add("A", "(<holiday>)(?:<unit>(?!<s>))?", lambda c, h: _bare_holiday(c, h))
@@ -247,8 +293,11 @@ def _dotted(c: Context, _: float) -> Cal | None:
 def _bare_weekend(c: Context, unit: str) -> Span | None:
     if unit != "weekend" or c.ref is None:
         return None
+    if c.text[c.tokens[-1].last : c.tokens[-1].last + 1] in ("-", "–"):
+        return None
     span = unit_span(c.ref, "weekend")
-    if c.way() < 0 and span.start > c.ref and "the" in text_of(c):
+    that = c.text[max(0, c.at - 5) : c.at].rstrip().endswith("that")
+    if c.way() < 0 and span.start > c.ref and ("the" in text_of(c) or (c.told() and not that)):
         return unit_span(c.ref, "weekend", -1)
     return span
 
@@ -266,12 +315,13 @@ def add_clock_dates(g: Grammar) -> None:
     add("A", "(<A>)(?:<comma|dash>|<early|late>?<in|at><the>?)?<early|late>?(<part>)", _on_part)
     add("A", "(<the>)?(<part>)<of|on>(<A>)", lambda c, _, p, a: _on_part(c, a, p))
     add("A", "(<A>)(<ampm>)", lambda c, a, half: _on_part(c, a, (8, 12, "") if half == "a" else (12, 16, "")))
-    add("E", "(<every>)?(<A>)(<parts>)", lambda c, _, a, p: _on_part(c, a, p))
+    add("E", "(<every>)?(<A>)(<parts>)", _on_parts)
     add("R", f"(<A>){join}<for>(<Q>)<from>(<C>)", lambda c, a, q, t: _on(c, a, _for(t, q)))
     add("A", f"(<A>){join}(<CR>)(?=<of|in>)", _on)
     add("R", f"(<A>){join}(<CR|CO>)", _on)
     add("R", f"(<CR|CO>){join}<of>?(<A>)", lambda c, t, a: _on(c, a, t))
-    add("R", f"(<A>){join}<from|between>?(<d|wn>)<to|dash|and>(<d|wn>)(?!<unit|units|x|percent>)", _on_hours)
+    add("R", f"(<A>){join}<from|between>?(<d|wn>)<to|dash>(<d|wn>)(?!<unit|units|x|percent>)", _on_hours)
+    add("R", f"(<A>){join}<between>(<d|wn>)<and>(<d|wn>)(?!<unit|units|x|percent>)", _on_hours)
     add("R", "<from|between>(<d|wn>)<to|dash|and>(<d|wn>)(<A>)", lambda c, a, b, day: _on_hours(c, day, a, b))
     add("R", "(<d|wn>)<dash>(<d|wn>)(<A>)", lambda c, a, b, day: _on_hours(c, day, a, b))
     add("A", f"(<A>){join}(<C|CP>)", _on)
@@ -281,6 +331,8 @@ def add_clock_dates(g: Grammar) -> None:
         "(<A>)<at|about><about>?(<d|wn>)(?!<unit|units|x|percent|month>)",
         lambda c, a, h: _on(c, a, _hour(h, None)),
     )
+    add("A", "<at|about>(<d|wn>)(?:<on><the>?)?(<A>)", lambda c, h, a: _on(c, a, _hour(h, None)))
+    add("A", "(<early|late>)(<A>)", _half_of_part)
     add("A", "(<A>)<at>?(<dec>)", lambda c, a, _: _on(c, a, _decimal(c, None)))
     add("A", "(<d|wn>)<comma>?(<A>)", lambda c, h, a: _on_night(c, a, h))
 
@@ -288,6 +340,11 @@ def add_clock_dates(g: Grammar) -> None:
 def _on_part(c: Context, a: Any, part: tuple[int, int, str]) -> Span | None:
     span = c.fix(a)
     return with_part(span, part) if span and span.grain == "day" and span.kind == "date" else None
+
+
+def _on_parts(c: Context, _: Any, a: Any, part: tuple[int, int, str]) -> Span | None:
+    span = _on_part(c, a, part)
+    return replace(span, kind="recurring") if span else None
 
 
 def _on(c: Context, a: Any, clock: Clock | None) -> Span | None:
@@ -298,6 +355,9 @@ def _on(c: Context, a: Any, clock: Clock | None) -> Span | None:
         low = 12 * _HOUR if span.start.hour >= 12 else 0
         base = clock.start % (12 * _HOUR)
         clock = Clock(base + low, base + low + clock.end - clock.start, "range")
+    elif span.grain == "part_of_day" and span.start.hour == 20 and clock.start == 0 and clock.grain == "hour":
+        # The midnight of tonight is the one to come.
+        clock = Clock(24 * _HOUR, 25 * _HOUR, "hour")
     elif span.grain == "part_of_day" and clock.loose:
         night = span.start.hour == 20 and clock.start < 6 * _HOUR
         half = _half(replace(clock, loose=True), "p" if span.start.hour >= 12 and not night else "a")
@@ -305,6 +365,14 @@ def _on(c: Context, a: Any, clock: Clock | None) -> Span | None:
     elif clock.loose and clock.grain != "range":
         clock = afternoon(clock)
     return with_clock(span, clock)
+
+
+def _half_of_part(c: Context, _: Any, a: Any) -> Span | None:
+    """Cuts "early tomorrow morning" in half."""
+    if not isinstance(a, Span) or a.grain != "part_of_day":
+        return None
+    middle = a.start + (a.end - a.start) / 2
+    return replace(a, end=middle) if text_of(c).startswith("early") else replace(a, start=middle)
 
 
 def _on_hours(c: Context, a: Any, first: float, last: float) -> Span | None:

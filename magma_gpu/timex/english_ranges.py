@@ -6,11 +6,10 @@ begins), and what happens again and again is given the period that the text's ow
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from magma_gpu.timex.english_dates import text_of
-from magma_gpu.timex.grammar import Context, Grammar
+from magma_gpu.timex.grammar import Context, Grammar, text_of
 from magma_gpu.timex.intervals import (
     DAY,
     OPEN_END,
@@ -22,6 +21,7 @@ from magma_gpu.timex.intervals import (
     complete,
     day_of,
     day_span,
+    season_near,
     shift_all,
     unit_span,
     weekday_near,
@@ -34,19 +34,24 @@ def add_repetition(g: Grammar) -> None:
     """Adds what happens again and again; its interval is the period that the text's own time lies in."""
     add = g.add
     add("E", "<every>(<other>)?(<Q>)", lambda c, _, q: _period(c, q.parts[0][0]))
-    add("E", "<every><other>?(<unit|units|weekends>)", _period)
+    add("E", "(<Q>)(<Q>)", lambda c, _, q: _period(c, q.parts[0][0]) if q.article else None)
+    add("E", "<the>?<ord|last>(?:<A|unit>)?<of><every>(<unit>)", _period)
+    add("E", "<every><other|single|ord>?(<unit|units|weekends>)", _period)
+    add("E", "<every>(<A>)(?:<comma>?<and|or|comma>(<A>))(?:<comma>?<and|or|comma>(<A>))?", _every_of)
+    add("E", "<every>(<season>)", lambda c, s: _recurring(season_near(c.ref, s, -1)) if c.ref else None)
     add("E", "<all>(<weekends|units>)", lambda c, u: _period(c, u) if u == "weekend" else None)
     add("E", "<every><other>?(<dow|dows|month|part|A>)", _every)
     add("E", "<bi><dash>(<freq>)", _period)
-    add("E", "(?<!<few>)(<freq>)", _period)
+    add("E", "(?<!<few>)<once>?(<freq>)", _period)
     add("E", "(<dows>)(<parts>)?", _weekdays)
     add("E", "(<weekends>)", _period)
     add("E", "<weekdays>", lambda c: _period(c, "week"))
     add("E", "(<parts>)", lambda c, p: _recurring(with_part(day_span(day_of(c.ref)), p)) if c.ref else None)
     add("E", "(?:<once>|<cnt|several|few><times>|<d|wn>)(?:<every|per>(<unit>)|(<Q>))", _times_a)
-    add("E", "(<E>)(?:<comma|at>)*(<C>)", lambda c, e, t: _recurring(with_clock(e, t)))
+    add("E", "(<E>)(?:<comma|at>)*(<C|CR>)", lambda c, e, t: _recurring(with_clock(e, t)))
+    add("E", "(<E>)<on>(<A>)", lambda c, e, a: _recurring(c.fix(a)) if c.fix(a) else None)
     add("E", "(<C>)<on>?(<E>)", lambda c, t, e: _recurring(with_clock(e, t)))
-    add("Q", "<all|whole>(<unit>)", lambda _, u: Qty(((u, 1),)))
+    add("Q", "<all|whole><dash>?(<unit>)", lambda _, u: Qty(((u, 1),)))
 
 
 def _recurring(span: Span) -> Span:
@@ -64,6 +69,12 @@ def _every(c: Context, value: Any) -> Span | None:
         return _recurring(with_part(day_span(day_of(c.ref)), value))
     span = value if isinstance(value, Span) else complete(value, c.ref, 1) if isinstance(value, Cal) else None
     return _recurring(span) if span else None
+
+
+def _every_of(c: Context, first: Any, *others: Any) -> Span | None:
+    """Of "every Monday and Friday" the first stands for both."""
+    days = [a for a in (first, *others) if a is not None]
+    return _every(c, first) if all(isinstance(a, Cal) and a.dow is not None for a in days) else None
 
 
 def _weekdays(c: Context, dow: int, part: tuple[int, int, str] | None) -> Span | None:
@@ -98,15 +109,16 @@ def add_ranges(g: Grammar) -> None:
         _upto_day,
     )
     add("R", "<between><the>?(<A|y>)<and><the>?(<A|y>)", _range)
+    add("R", "(?<!<dash>)<from|between>?(?<!<dash>)(<y>)<dash>(<d>)(?!<dash|unit|units|x>)", _short_years)
     add("R", "(?:<between|from><the>?)?(<A|y>)<upto><the>?(<A|y|E>)(?!<dash><d>)", _range)
     add("R", "<until|to><dateword>(?=$|<stop|comma>)", _till_date)
     add("R", "<within><the>?<next>?(<Q>)", _within)
     add("R", "<within>(<R>)", lambda _, r: r)
-    add("R", "(?:<more>)<than>(<Q>)<before|after>(<A>)", lambda *_: None)
     add("R", "<more><than>(<A>)", _beyond)
     add("A", "(?<!<d><dash>)(?<!<y><dash>)(<y>)(?!<ampm|percent>|<dash><d>|<dash><y>)", _bare_year)
-    add("R", "<before|by|until|after|since|starting|prior>", lambda *_: None)
-    add("R", "(?:<before>|<prior><to>)<about>?<the>?(<A>)", lambda c, a: _open(c, a, "before"))
+    add("R", "<on><or>(?:<before|after>)<the>?(<A>)", _or_on)
+    add("R", "<from>(<A>)(?:<onward>|<on>(?=$|<stop|comma>))", lambda c, a: _open(c, a, "from"))
+    add("R", "(?:<before>)<about>?<the>?(<A>)", lambda c, a: _open(c, a, "before"))
     add("R", "(?:<by>|<until>|<no><later><than>)<the>?(<A>)", lambda c, a: _open(c, a, "until"))
     add("R", "(?:<after>|<later|more|greater><than>)<the>?(<A>)", lambda c, a: _open(c, a, "after"))
     add(
@@ -116,10 +128,12 @@ def add_ranges(g: Grammar) -> None:
     )
     # What starts on a day is dated by that day.
     add("A", "<starting><from|on>?<the>?(<A>)", lambda _, a: a)
+    add("A", "(<edge>)<on|in>?<the>?(<A>)", lambda c, _, a: a if text_of(c).startswith("beginning") else None)
     add("R", "(<A>)(?:<and|or>)(?:<after|later|before|earlier>)(?!<A|Q|the|x>)", _or_later)
     add("R", "(<gt|lt>)(<eq>)?(<A>)", _compared)
     add("A", "(?<=<at|right>)<the>?(?:<present><timeword>?|<moment>)", lambda c: _now(c))
-    add("A", "(?<=<right>)<now>|(?<!<for|by|until|since>)<now>(?=$|<stop>)", lambda c: _now(c))
+    add("A", "(?<=<right>)<now>", _now)
+    add("A", "(?<!<for|by|until|since>)<now>(?=$|<stop>)", _now)
     add("Q", "(?:<more|less><than>|<at><least>|<over>|<about>)(<Q>)", lambda _, q: replace(q, article=False))
 
 
@@ -238,6 +252,9 @@ def _bare_year(c: Context, year: int) -> Cal | None:
     if not _YEAR_WORD.search(before) and (_NUMBERED.search(before) or _COUNTED.match(after)):
         # "2000 pieces" and "room 2019" count or name things.
         return None
+    if c.ref is not None and year > c.ref.year + 15 and not _YEAR_WORD.search(before):
+        # "Cyberpunk 2077" is a name.
+        return None
     # Numbers in words are years only where a word says so.
     return Cal(year=year) if c.text[c.at].isdigit() or _YEAR_WORD.search(before) else None
 
@@ -258,11 +275,13 @@ _COUNTED = re.compile(
 
 def _open(c: Context, a: Any, how: str) -> Span | None:
     span = c.fix(a)
-    if span is None or span.start == OPEN_START or span.end == OPEN_END:
+    if span is None or span.start == OPEN_START or span.end == OPEN_END or span.start == span.end:
         return None
     if how == "before":
         # "before the end of December" is before December ends.
         return Span(OPEN_START, span.end if _is_end(c) else span.start, span.grain, "range")
+    if how == "from":
+        return Span(span.start, OPEN_END, span.grain, "range")
     if how == "until":
         return Span(OPEN_START, span.end, span.grain, "range")
     if how == "after":
@@ -274,6 +293,27 @@ def _open(c: Context, a: Any, how: str) -> Span | None:
 def _is_end(c: Context) -> bool:
     words = text_of(c).split()
     return "end" in words
+
+
+def _or_on(c: Context, a: Any) -> Span | None:
+    """Reads "on or before Friday": Friday counts too."""
+    span = c.fix(a)
+    if span is None:
+        return None
+    if "before" in text_of(c).split()[:3]:
+        return Span(OPEN_START, span.end, span.grain, "range")
+    return Span(span.start, OPEN_END, span.grain, "range")
+
+
+def _short_years(c: Context, year: int, last: int) -> Span | None:
+    """Reads "2019-21", where nothing stands around the dash."""
+    dash = next(t for t in c.tokens if c.text[t.first] in "-–—")
+    end = year - year % 100 + last
+    tight = c.text[dash.first - 1].isdigit() and c.text[dash.last].isdigit()
+    # "2015-32" numbers something more often than it spans 17 years.
+    if not tight or last < 13 or not 0 < end - year <= 10 or not 1500 <= year <= 2199:
+        return None
+    return Span(datetime(year, 1, 1), datetime(end + 1, 1, 1), "year", "range")
 
 
 def _or_later(c: Context, a: Any) -> Span | None:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from magma_gpu.timex.english_dates import step_of, text_of
-from magma_gpu.timex.grammar import Context, Grammar
+from magma_gpu.timex.english_dates import step_of
+from magma_gpu.timex.grammar import Context, Grammar, text_of
 from magma_gpu.timex.holidays import holiday_near, nth_weekday
 from magma_gpu.timex.intervals import (
     DAY,
+    SECONDS,
     Cal,
     Clock,
     Qty,
@@ -35,6 +36,11 @@ from magma_gpu.timex.intervals import (
 )
 
 _NOT_SINCE = re.compile(r"(?:n['’]t|\bnever|\bnot|\bfirst|\bbest|\bworst|\btime|\bhaven|\bhasn)\b[^.!?]*$")
+# "He said that it starts in two weeks."
+_REPORTED = re.compile(
+    r"\b(?:said|told|heard|learn\w*|announced|decided|agreed|promised|asked|planned|booked|scheduled|signed|found|"
+    r"due|start\w*|begins?|is|are|has|have|to|who|that|if|when|hadn|not|never|first|best|worst|time|t)\b"
+)
 _END_OF_DAY = Clock(86_399, 86_400, "second")
 
 
@@ -42,12 +48,14 @@ def add_relative(g: Grammar) -> None:
     """Adds dates that hang on the text's own time."""
     add = g.add
     add("A", "(<deictic>)", lambda c, k: day_span(day_of(c.ref) + k * DAY) if c.ref else None)
-    add("A", "<the>?(<ord|last>)(<Q>)<of|in><the>?(<A|month|season|y>)", _nth_amount)
-    add("A", "<the>?(<ord|last>)(<cnt>)?(<unit|units|dow>)<of|in><the>?(<A|month|season|y>)", nth_of)
+    add("A", "(?<!<ord>)<the>?(<ord|last>)(<Q>)<of|in><the>?(<A|month|season|y>)", _nth_amount)
+    add("A", "(?<!<ord>)<the>?(<ord|last>)(<cnt>)?(<unit|units|dow>)<of|in><the>?(<A|month|season|y>)", nth_of)
     add("A", "<this>?(<last|past|prev|next|this|following>)<work>?(<unit|workweek>)", _relative_unit)
     add("A", "<the>(<following|next>)(<unit>)", _relative_unit)
     add("A", "(?<=<for>)<the>(<unit>)(?=$|<stop|comma>)", _for_the)
     add("A", "(<A|month>)<of|in|comma>?(<A>)", _inside_of)
+    add("A", "(<A>)<comma>?<on>(<A>)", lambda c, a, b: _inside_of(c, b, a))
+    add("A", "<the>?(<ordd|ordw>)<of><the>(<unit>)", _day_of_this)
     add("A", "<the>?(<unit>)<after>(<next>)", lambda c, u, _: unit_span(c.ref, u, 2) if c.ref else None)
     add("A", "<the>?(<unit>)<before>(<last>)", lambda c, u, _: unit_span(c.ref, u, -2) if c.ref else None)
     add("R", "(?<!<modal|to>)<these|this>?(<stp>)<only>?(<Q>)", _rolling)
@@ -56,7 +64,7 @@ def add_relative(g: Grammar) -> None:
     add("A", "<this>?<next>(<dow>)", _coming)
     add("A", "<this><past|last>(<dow>)", lambda c, w: weekday_near(c.ref, w, -1) if c.ref else None)
     add("A", "(<dow>)<after><next>", _after_next)
-    add("A", "(<stp>)(<dow>)", _weekday_step)
+    add("A", "(<stp>)(<dow>)(?!<of|in><the>?<every|unit>)", _weekday_step)
     add("A", "(<stp>)(<month>)(?!<d|ord>)", _month_step)
     add("A", "<this>?(<stp>)(<season>)", _season_step)
     add("A", "<the><other><unit>", _other_day)
@@ -70,10 +78,13 @@ def add_relative(g: Grammar) -> None:
     add("A", "(<A>)(?:<on>|<s>)?(<dow>)(?!<A>)", _weekday_in)
     add("A", "<on>?(<dow>)<of|in|from>?<the>?(<A>)", lambda c, w, a: _weekday_in(c, a, w))
     add("A", "<the>?(<ordd|ordw|d>)<unit>?<of|in>?<the>?(<A>)", _day_of_month)
+    add("A", "(<A>)<s>(<ordd|ordw>)(?!<unit|units|x>)", lambda c, a, d: _day_of_month(c, d, a))
     add("A", "(<A>)<s>(<ord>)(<unit>)", lambda c, a, n, u: nth_unit(resolved(c, a), int(n), 1, u))
-    add("A", "<on>?(<dow>)<stp><unit>", lambda *_: None)
-    add("A", "(<A>)<of>?<stp>(<unit>)", lambda *_: None)
-    # Amounts from a date.
+
+
+def add_amounts(g: Grammar) -> None:
+    """Adds amounts of time from a date."""
+    add = g.add
     add("R", "(<Q>)<comma>?<starting>(?:<from|on>)?(<A|month|dow>)", _amount_from)
     add("R", "<for>(<Q>)<comma>?<from>(<A|month|dow>)", _amount_from)
     add("R", "(<Q>)<now>", _until_now)
@@ -84,12 +95,13 @@ def add_relative(g: Grammar) -> None:
     add("R", "<from>(<A>)<for>(<Q>)", lambda c, a, q: _amount_from(c, q, a) if _is_day(c, a) else None)
     add("R", "<the>?<rest><of><the>?(<A|unit>)", _rest_of)
     add("A", "<the>?(<endof>)", lambda c, u: part_of(unit_span(c.ref, u), "end") if c.ref else None)
-    add("A", "(<cnt|a>)<of>?(<season>)s?<ago>", lambda *_: None)
     add("A", "(<Q>)(?:<later|hence>|<from><now>)(?!<stp|A>)", lambda c, q: ago(c.ref, q, 1) if c.ref else None)
+    add("A", "(<Q>)<after>(?=$|<stop|comma>)", lambda c, q: ago(c.ref, q, 1) if c.ref else None)
     add("A", "(<Q>)(?:<back|earlier>)(?=$|<stop|comma|and|when|pron|rpar>)", _back)
-    add("A", "(<Q>)(<before|after|from>)(<A|month|dow|now|holiday>)(?:<on>(<dow>))?", _amount_relative)
-    add("A", "<in>(<Q>)<since|of>(<A>)", lambda c, q, a: ago(c.fix(a).start, q, 1) if c.fix(a) else None)
-    add("A", "<in><about|only|another>?(<Q>)(?:<s|quote>?<timeword>)?(?:<on>(<dow>))?", _in_amount)
+    add("A", "<in>?(<Q>)(<before|after|from>)(<A|month|dow|now|holiday>)(?:<on>(<dow>))?", _amount_relative)
+    add("A", "<in>(<Q>)<since|of>(?:<the>?<unit>)?(<A|y>)", lambda c, q, a: ago(resolved(c, a).start, q, 1))
+    add("R", "<in>(?:<less><than>|<at><least>?)(<Q>)", _within)
+    add("A", "<in>(?:<more><than>|<over>)?<about|only|a>?(<Q>)(?:<s|quote>?<timeword>)?(?:<on>(<dow>))?", _in_amount)
 
 
 def _relative_unit(c: Context, _: Any, unit: str | None) -> Span | None:
@@ -216,6 +228,8 @@ def resolved(c: Context, value: Any) -> Span:
             return season_near(c.ref, value, c.way())
         if value in ("day", "week", "month", "year", "quarter", "decade", "weekend", "century"):
             return unit_span(c.ref, value)
+        if value in SECONDS:
+            raise ValueError("no unit that a calendar has one of at a time")
         return holiday_near(value, c.ref, c.way())
     if isinstance(value, int):
         value = Cal(month=value) if value <= 12 else Cal(year=value)
@@ -288,6 +302,15 @@ def _day_of_month(_: Context, day: int, a: Any) -> Cal | None:
     return Cal(a.start.year, a.start.month, day)
 
 
+def _day_of_this(c: Context, day: int, unit: str) -> Cal | None:
+    """Reads "the 15th of the month"."""
+    return Cal(c.ref.year, c.ref.month, day) if c.ref and unit == "month" and 1 <= day <= 31 else None
+
+
+def _within(c: Context, qty: Qty) -> Span | None:
+    return Span(c.ref, shift_all(c.ref, qty, 1), qty.parts[-1][0], "range") if c.ref else None
+
+
 def _after_next(c: Context, dow: int) -> Span | None:
     return day_span(weekday_near(c.ref + DAY, dow, 1).start + 7 * DAY) if c.ref else None
 
@@ -297,24 +320,44 @@ def _back(c: Context, qty: Qty) -> Span | None:
 
 
 def _amount_relative(c: Context, qty: Qty, _: Any, a: Any, dow: int | None) -> Span | None:
-    base = named_day(c, a, 2)
-    word = c.text[c.tokens[1].first : c.tokens[1].last]
+    k = 1 + (c.tokens[0].value is not qty)
+    base = named_day(c, a, k + 1)
+    word = c.text[c.tokens[k].first : c.tokens[k].last]
     if base.grain not in ("day", "hour", "minute", "second", "part_of_day") and word == "from":
         return None
-    sign = -1 if word == "before" else 1
+    sign = -1 if word.startswith(("before", "prior")) else 1
     at = shift_all(base.start, qty, sign)
     span = day_span(day_of(at)) if base.grain == "day" and at == day_of(at) else ago(base.start, qty, sign)
-    return span if dow is None else weekday_span(span.start, dow, 0)
+    return span if dow is None else _on_weekday(span, qty, dow)
+
+
+def _on_weekday(span: Span, qty: Qty, dow: int) -> Span:
+    """Of an amount of days or weeks the weekday of that week, of any longer one the nearest from there on."""
+    if qty.parts[-1][0] in ("day", "week", "fortnight"):
+        return weekday_span(span.start, dow, 0)
+    return weekday_near(span.start, dow, 1)
 
 
 def _in_amount(c: Context, qty: Qty, dow: int | None) -> Span | None:
     if c.ref is None or (qty.article and qty.parts[0][0] in ("day", "night")):
         return None
+    if c.tokens[1].value == 1 and not text_of(c).startswith("in another"):
+        # "In a 48-hour challenge".
+        return None
+    if _took(c):
+        length = timedelta(seconds=qty.seconds())
+        return Span(c.ref - length, c.ref, qty.parts[-1][0], "duration") if length else None
     if _NOT_SINCE.search(c.text, max(0, c.at - 48), c.at):
         # "the first time in three years", "we have not met in a month"
         return Span(shift_all(c.ref, qty, -1), c.ref, qty.parts[-1][0], "range")
     span = ago(c.ref, qty, 1)
-    return span if dow is None else weekday_span(span.start, dow, 0)
+    return span if dow is None else _on_weekday(span, qty, dow)
+
+
+def _took(c: Context) -> bool:
+    """Says whether "in two days" is how long something took: the sentence has only told of the past up to there."""
+    start = max((e for e in c.ends if e <= c.at), default=0)
+    return c.told() and not _REPORTED.search(c.text, start, c.at)
 
 
 def _nth_amount(c: Context, num: Any, qty: Qty, a: Any) -> Span | None:

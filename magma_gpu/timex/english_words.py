@@ -40,7 +40,9 @@ _PLAIN = {
     "later": "later hence",
     "xas": "as",
     "no": "no",
-    "more": "greater more",
+    "more": "greater more longer",
+    "extra": "extra additional consecutive straight odd",
+    "semester": "semester semesters",
     "per": "per",
     "now": "now",
     "present": "present",
@@ -57,7 +59,8 @@ _PLAIN = {
     "every": "every each",
     "all": "all",
     "whole": "whole entire",
-    "times": "times",
+    "times": "times x",
+    "single": "single",
     "timeword": "time",
     "the": "the",
     "of": "of",
@@ -73,6 +76,11 @@ _PLAIN = {
     "between": "between",
     "before": "before",
     "prior": "prior",
+    "ish": "ish",
+    "recent": "recent",
+    "latter": "latter",
+    "ending": "ending",
+    "onward": "onward onwards",
     "after": "after",
     "since": "since",
     "by": "by",
@@ -81,13 +89,13 @@ _PLAIN = {
     "during": "during",
     "over": "over",
     "about": "around about circa approximately nearly almost roughly",
-    "only": "only",
-    "less": "less",
+    "only": "only exactly",
+    "less": "less fewer shorter",
     "than": "than",
     "least": "least",
     "oclock": "oclock",
     "clockword": "clock",
-    "o": "o",
+    "o": "o oh",
     "old": "old year-old",
     "s": "'s ’s",
     "starting": "starting commencing",
@@ -119,7 +127,7 @@ _VALUED: tuple[tuple[str, Any, str], ...] = (
     ("meal", (11, 13, "lunchtime"), "lunchtime"),
     ("meal", (16, 20, "dinnertime"), "dinnertime"),
     ("meal", (8, 18, "daytime"), "daytime"),
-    ("noon", 12, "midday noon"),
+    ("noon", 12, "midday noon noonish"),
     ("noon", 0, "midnight"),
     ("food", (8, 12), "breakfast"),
     ("food", (11, 13), "lunch"),
@@ -141,7 +149,7 @@ _VALUED: tuple[tuple[str, Any, str], ...] = (
     ("edge", "middle", "middle"),
     ("edge", "end", "end"),
     ("half", 0.5, "half"),
-    ("couple", 2, "couple"),
+    ("couple", 2, "couple pair"),
     ("few", 3, "few"),
     ("several", 3, "several"),
     ("dozen", 12, "dozen"),
@@ -149,8 +157,8 @@ _VALUED: tuple[tuple[str, Any, str], ...] = (
     ("unit", "week", "week's"),
     ("unit", "minute", "minute's"),
     ("freq", "day", "daily nightly everyday"),
-    ("freq", "week", "weekly biweekly"),
-    ("freq", "month", "monthly bimonthly"),
+    ("freq", "week", "weekly biweekly fortnightly semiweekly"),
+    ("freq", "month", "monthly bimonthly semimonthly"),
     ("freq", "year", "yearly annually annual semiannual semiannually biannual"),
     ("freq", "quarter", "quarterly"),
     ("freq", "hour", "hourly"),
@@ -175,6 +183,12 @@ _VALUED: tuple[tuple[str, Any, str], ...] = (
     ("namer", "presidents day", "presidents"),
     ("namer", "groundhog day", "groundhog"),
     ("namer", "may day", "workers"),
+    ("namer", "canada day", "canada"),
+    ("namer", "australia day", "australia"),
+    ("namer", "bastille", "bastille"),
+    ("namer", "veterans day", "remembrance armistice"),
+    ("namer", "election day", "election"),
+    ("namer", "inauguration day", "inauguration"),
     ("may", 5, "may's"),
     ("person", "mother", "mother mothers"),
     ("person", "father", "father fathers"),
@@ -182,6 +196,15 @@ _VALUED: tuple[tuple[str, Any, str], ...] = (
     ("saint", "patrick", "patrick patricks"),
     ("units", "week", "weeks'"),
 )
+
+# Classes of which a text without digits holds one where it has an expression at all, numbers in words aside.
+TRIGGERS = frozenset(
+    "unit units deictic dow dows ordw part parts nights moment now season fall freq food meal noon dateword tonight "
+    "present weekends weekdays workweek holiday month may decades s saint mardi eod endof semester".split()
+)
+NUMBERS = frozenset({"ones", "tens", "hundred", "thousand"})
+# A lone number in words needs one of these to be a time of day ("half past seven", "seven p.m.", "at seven").
+BESIDE_NUMBER = frozenset({"am", "pm", "m", "past", "clock", "oclock", "at"})
 
 PAST = frozenset(
     "was were did had went said met got took came saw made told gave found bought left ate won lost felt thought "
@@ -225,10 +248,15 @@ def lexicon() -> dict[str, tuple[str, Any]]:
     words |= dict.fromkeys(("qtr", "qtrs"), ("unit", "quarter"))
     words |= dict.fromkeys(("week-end", "wkend", "week-ends"), ("unit", "weekend"))
     words |= {"eom": ("endof", "month"), "eoy": ("endof", "year"), "untill": ("until", None)}
-    words |= dict.fromkeys(("chinese", "lunar"), ("lunar", None)) | {"rest": ("rest", None), "just": ("right", None)}
+    words |= (
+        dict.fromkeys(("chinese", "lunar"), ("lunar", None))
+        | dict.fromkeys(("rest", "remainder"), ("rest", None))
+        | {"just": ("right", None)}
+    )
     words |= {"some": ("some", 3), "full": ("whole", None)}
     words |= {
-        "palm": ("holiday", "palm sunday"),
+        "palm": ("sundays", "palm sunday"),
+        "maundy": ("sundays", "maundy thursday"),
         "pentecost": ("holiday", "pentecost"),
         "saints": ("namer", "all saints"),
     }
@@ -243,6 +271,7 @@ def lexicon() -> dict[str, tuple[str, Any]]:
     words["weekends"] = ("weekends", "weekend")
     words["wks"] = ("units", "week")
     words["workweek"] = ("workweek", None)
+    words |= {"workday": ("unit", "weekday"), "workdays": ("units", "weekday")}
     words["weekday"] = ("unit", "weekday")
     words["weekdays"] = ("weekdays", None)
     for word, (first, last) in PARTS.items():
@@ -263,6 +292,8 @@ def read_numbers(tokens: list[Token], classes: Classes) -> list[Token]:
     joiners = (classes.code("dash"), classes.code("and"))
     ordw, wn = classes.code("ordw"), classes.code("wn")
     simple = (ones, tens)
+    if not any(t.code in simple for t in tokens):
+        return tokens
     out: list[Token] = []
     k = 0
     while k < len(tokens):

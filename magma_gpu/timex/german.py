@@ -211,7 +211,7 @@ viertel: viertel
 dreiviertel: dreiviertel
 this week: unter der woche, diese woche, dieser woche
 saints day: allerheiligen
-palm: palmsonntag
+palm sunday: palmsonntag
 calendar: kalender
 will: werde, wird, werden, treffen, plane, planen, buche
 was: war, waren, hatte, hatten, ging, kam

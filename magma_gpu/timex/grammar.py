@@ -3,18 +3,21 @@
 It knows no language and no calendar. What a reader would not guess: a text is rewritten as a string with one
 character a token, its class, so that a rule is an ordinary regular expression over classes and a match costs
 microseconds. Rules run in order; each replaces what it matched by one token with a value, and later rules build on
-the results of earlier ones.
+the results of earlier ones. A rule is tried only where every class that it cannot do without is there.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from magma_gpu.timex.intervals import Cal, Qty, Span, complete
+from magma_gpu.timex.needs import needs
 
 UNKNOWN = "x"
+# How many of the classes that a rule needs are looked for before it is tried.
+_NUM_NEEDS = 4
 _NAME = re.compile(r"<([^<>]+)>")
 
 
@@ -45,9 +48,8 @@ class Classes:
         return re.compile(_NAME.sub(one, text).replace(" ", ""))
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A stretch of the text and what it means so far."""
+class Token(NamedTuple):
+    """A stretch of the text and what it means so far; a named tuple because one is made for every word."""
 
     code: str
     first: int
@@ -58,14 +60,16 @@ class Token:
 class Context:
     """What the rules know about the text they work on."""
 
-    __slots__ = ("at", "ends", "future", "gone", "past", "ref", "text", "tokens")
+    __slots__ = ("at", "ends", "future", "gone", "past", "ref", "rewritten", "text", "tokens")
 
-    def __init__(self, text: str, ref: datetime | None, *, past: bool = False) -> None:
+    def __init__(self, text: str, ref: datetime | None, *, past: bool = False, rewritten: bool = False) -> None:
         # Lower case, as long as the original.
         self.text = text
         self.ref = ref
         # Whether every sentence counts as one about the past.
         self.past = past
+        # Whether the text was rewritten from another language, whose ordinals are days of a month.
+        self.rewritten = rewritten
         # Offsets of words that put what stands near them into the future or the past, and of the ends of sentences.
         self.future: list[int] = []
         self.gone: list[int] = []
@@ -84,6 +88,12 @@ class Context:
         behind = min((abs(f - self.at) for f in self.gone if start <= f < end), default=None)
         return 1 if ahead is not None and (behind is None or ahead < behind) else -1
 
+    def told(self) -> bool:
+        """Says whether the sentence tells of the past before the match, and of no future."""
+        start = max((e for e in self.ends if e <= self.at), default=0)
+        end = min((e for e in self.ends if e > self.at), default=len(self.text))
+        return any(start <= g < self.at for g in self.gone) and not any(start <= f < end for f in self.future)
+
     def fix(self, value: Any) -> Span | None:
         """Resolves what a rule was given to an interval, or None where that cannot be."""
         if isinstance(value, Span):
@@ -91,6 +101,11 @@ class Context:
         if isinstance(value, Cal):
             return complete(value, self.ref, self.way())
         return None
+
+
+def text_of(c: Context) -> str:
+    """Returns the words of the match that a rule is asked about."""
+    return c.text[c.tokens[0].first : c.tokens[-1].last]
 
 
 Make = Callable[..., Any]
@@ -111,20 +126,62 @@ class Grammar:
     def __init__(self) -> None:
         self.classes = Classes()
         self.rules: list[Rule] = []
+        # For every class that a rule needs first, second, ... the rules as bits.
+        self._wanted: list[dict[str, int]] = [{} for _ in range(_NUM_NEEDS)]
+        # Rules that need nothing first, second, ...
+        self._free = [0] * _NUM_NEEDS
 
     def add(self, result: str, pattern: str, make: Make) -> None:
         """Adds a rule; `make` gets the context and the value of each group (a list where a group is longer)."""
-        self.rules.append(Rule(self.classes.code(result), self.classes.pattern(pattern), make))
+        bit = 1 << len(self.rules)
+        rule = Rule(self.classes.code(result), self.classes.pattern(pattern), make)
+        self.rules.append(rule)
+        needed = sorted(needs(rule.pattern.pattern), key=len)
+        for k in range(_NUM_NEEDS):
+            if k >= len(needed):
+                self._free[k] |= bit
+                continue
+            for code in needed[k]:
+                self._wanted[k][code] = self._wanted[k].get(code, 0) | bit
+
+    def possible(self, codes: Iterable[str]) -> int:
+        """Returns the rules, as bits, that may match where only these classes are."""
+        codes = list(codes)
+        rules = -1
+        for wanted, found in zip(self._wanted, self._free, strict=True):
+            for code in codes:
+                found |= wanted.get(code, 0)
+            rules &= found
+        return rules
+
+    def reachable(self, codes: Iterable[str]) -> frozenset[str]:
+        """Returns the classes that rules could make of these classes, with the classes themselves."""
+        known = set(codes)
+        while True:
+            rules = self.possible(known)
+            made = {rule.result for k, rule in enumerate(self.rules) if rules >> k & 1}
+            if made <= known:
+                return frozenset(known)
+            known |= made
 
     def reduce(self, tokens: list[Token], context: Context) -> list[Token]:
         """Applies all rules in order."""
-        codes = "".join(t.code for t in tokens)
-        for rule in self.rules:
+        codes = "".join([t.code for t in tokens])
+        present = set(codes)
+        waiting = self.possible(present)
+        while waiting:
+            lowest = waiting & -waiting
+            waiting ^= lowest
+            rule = self.rules[lowest.bit_length() - 1]
             match = rule.pattern.search(codes)
             if match is None:
                 continue
             tokens = _apply(rule, match, codes, tokens, context)
-            codes = "".join(t.code for t in tokens)
+            codes = "".join([t.code for t in tokens])
+            if rule.result in codes and rule.result not in present:
+                present.add(rule.result)
+                # Only rules after this one: the bits from `lowest` on, without itself.
+                waiting = self.possible(present) & -(lowest << 1)
         return tokens
 
 

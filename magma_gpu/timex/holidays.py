@@ -33,6 +33,9 @@ _FIXED = {
     "german unity": (10, 3),
     "bastille": (7, 14),
     "singles day": (11, 11),
+    "canada day": (7, 1),
+    "australia day": (1, 26),
+    "inauguration day": (1, 20),
 }
 # Name: month, weekday, which (-1 the last), days after it.
 _NTH = {
@@ -44,6 +47,7 @@ _NTH = {
     "father": (6, 6, 3, 0),
     "labor day": (9, 0, 1, 0),
     "columbus day": (10, 0, 2, 0),
+    "election day": (11, 0, 1, 1),
     "thanksgiving": (11, 3, 4, 0),
     "black friday": (11, 3, 4, 1),
     "cyber monday": (11, 3, 4, 4),
@@ -56,6 +60,7 @@ _EASTER = {
     "ascension": 39,
     "pentecost": 49,
     "palm sunday": -7,
+    "maundy thursday": -3,
     "mardi gras": -47,
     "ash wednesday": -46,
 }

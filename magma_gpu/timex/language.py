@@ -5,8 +5,10 @@ rules, and a few neighbours that must not be taken for them. What a reader would
 more without a single known word has no language at all, so that nothing is read into it.
 """
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 # Languages without rules; their words keep their texts from being read as one of ours.
 _OTHERS = {
@@ -69,6 +71,15 @@ _LATIN = re.compile("[a-z\u00c0-\u024f]")
 _HEAD = 400
 
 
+# A vote is a whole number in these parts, so that sums are exact and ties are ties.
+_WHOLE = math.lcm(*range(1, 14))
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a text."""
+    return _WORD.findall(text)
+
+
 class Detector:
     """Guesses among the languages that it was given time words of."""
 
@@ -76,38 +87,45 @@ class Detector:
         """Args:
         time_words: for each language with rules and blanks between words, its words of time.
         """
-        votes: dict[str, dict[str, float]] = {}
+        votes: dict[str, set[str]] = {}
         lists = {lang: words.split() for lang, words in (_OTHERS | _COMMON).items()}
         for lang, words in time_words.items():
             lists[lang] = [*lists[lang], *(w for w in words if len(w) > 2)]
         for lang, words in lists.items():
             for word in words:
-                votes.setdefault(word, {})[lang] = 1.0
-        # A word of several languages says less.
-        self._votes = {w: {lang: 1.0 / len(by) for lang in by} for w, by in votes.items()}
+                votes.setdefault(word, set()).add(lang)
+        # Many words speak for the same languages; they are counted together.
+        self._speaks_for = {word: tuple(sorted(languages)) for word, languages in votes.items()}
         self._ours = frozenset(time_words)
 
-    def detect(self, text: str) -> str | None:
-        """Returns the language of a lower-case text, or None."""
-        if text.isascii():
-            head = text[:_HEAD]
-        else:
-            head = text[:_HEAD]
+    def detect(self, text: str, words: Sequence[str] | None = None) -> str | None:
+        """Returns the language of a lower-case text, or None.
+
+        Args:
+            text: the text.
+            words: its words, where they are known.
+        """
+        head = text[:_HEAD]
+        if not text.isascii():
             if _KANA.search(head):
                 return "ja"
             if _HAN.search(head):
                 return "ja" if _JAPANESE.search(head) else "zh"
             if _FOREIGN.search(head) and not _LATIN.search(head):
                 return None
-        scores: dict[str, float] = {}
-        num = 0
-        for word in _WORD.findall(head):
-            num += 1
-            for lang, vote in self._votes.get(word, {}).items():
-                scores[lang] = scores.get(lang, 0.0) + vote
-        if not scores:
-            return "en" if num < 4 and head.isascii() else None
+        if words is None or len(text) > _HEAD:
+            words = words_of(head)
+        counts = Counter(map(self._speaks_for.get, words))
+        counts.pop(None, 0)
+        if not counts:
+            return "en" if len(words) < 4 and head.isascii() else None
+        scores: dict[str, int] = {}
+        for languages, num in counts.items():
+            # A word of several languages says less.
+            vote = num * (_WHOLE // len(languages or ()))
+            for language in languages or ():
+                scores[language] = scores.get(language, 0) + vote
         best = max(scores.values())
-        leaders = [lang for lang, score in scores.items() if score == best]
+        leaders = [language for language, score in scores.items() if score == best]
         # Where neighbours share all words, as in "esta semana", they mean the same.
         return next((lang for lang in ("en", "es", "fr", "de") if lang in leaders and lang in self._ours), None)

@@ -125,8 +125,8 @@ def read_book(text: str) -> dict[str, str]:
 
 def reorder(pieces: list[Piece], orders: Iterable[Order]) -> list[Piece]:
     """Applies rules about order, one after another."""
+    words = "".join([p.word + " " for p in pieces])
     for rule in orders:
-        words = "".join(p.word + " " for p in pieces)
         if rule.pattern.search(words) is None:
             continue
         out: list[Piece] = []
@@ -147,6 +147,7 @@ def reorder(pieces: list[Piece], orders: Iterable[Order]) -> list[Piece]:
             done = last
         out.extend(pieces[done:])
         pieces = out
+        words = "".join([p.word + " " for p in pieces])
     return pieces
 
 
@@ -198,12 +199,28 @@ _LITERAL = re.compile(
 )
 
 
-def cut(text: str, book: Mapping[str, str], *, suffixes: re.Pattern[str] | None = None) -> list[Piece]:
+def longest_phrases(book: Mapping[str, str]) -> dict[str, int]:
+    """Returns for each word that a phrase of a book begins with how many words its longest phrase has."""
+    longest: dict[str, int] = {}
+    for phrase in book:
+        first, *rest = phrase.split(" ")
+        longest[first] = max(longest.get(first, 0), 1 + len(rest))
+    return longest
+
+
+def cut(
+    text: str,
+    book: Mapping[str, str],
+    longest: Mapping[str, int],
+    *,
+    suffixes: re.Pattern[str] | None = None,
+) -> list[Piece]:
     """Cuts a lower-case text with blanks between words and translates it by the longest phrases of a book.
 
     Args:
         text: the text, days before months in its numeric dates.
         book: phrases and their meaning.
+        longest: how long the phrases of the book are, by their first word.
         suffixes: digits with what makes an ordinal of them ("1er", "2."), the digits as group 1.
     """
     raw: list[tuple[str, str, int, int]] = []
@@ -216,27 +233,29 @@ def cut(text: str, book: Mapping[str, str], *, suffixes: re.Pattern[str] | None 
                 kind, word, match = "ordinal", ordinal[1], ordinal
         raw.append((kind, word, match.start(), match.end()))
         at = match.end()
-    return _translate(raw, book)
+    return _translate(raw, book, longest)
 
 
-def _translate(raw: list[tuple[str, str, int, int]], book: Mapping[str, str]) -> list[Piece]:
+def _translate(
+    raw: list[tuple[str, str, int, int]], book: Mapping[str, str], longest: Mapping[str, int]
+) -> list[Piece]:
     pieces: list[Piece] = []
     k = 0
     while k < len(raw):
         kind, text, first, last = raw[k]
         if kind in ("word", "other"):
-            for size in (5, 4, 3, 2, 1):
-                phrase = " ".join(r[1] for r in raw[k : k + size])
-                if k + size <= len(raw) and phrase in book:
+            for size in range(min(longest.get(text, 0), len(raw) - k), 0, -1):
+                phrase = text if size == 1 else " ".join([r[1] for r in raw[k : k + size]])
+                if phrase in book:
                     last = raw[k + size - 1][3]
-                    pieces.extend(Piece(word, first, last) for word in book[phrase].split())
+                    pieces.extend([Piece(word, first, last) for word in book[phrase].split()])
                     k += size
                     break
             else:
                 pieces.append(Piece(FILLER if kind == "word" else text, first, last))
                 k += 1
             continue
-        pieces.extend(Piece(word, first, last) for word in _literal(kind, text).split())
+        pieces.extend([Piece(word, first, last) for word in _literal(kind, text).split()])
         k += 1
     return pieces
 

@@ -10,18 +10,24 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from types import ModuleType
 
 from magma_gpu.timex import chinese, french, german, japanese, spanish
 from magma_gpu.timex.english import english, made
 from magma_gpu.timex.grammar import Context
 from magma_gpu.timex.intervals import EPOCH, Cal
-from magma_gpu.timex.language import Detector
-from magma_gpu.timex.rewrite import FILLER, Order, Piece, cut, original, reorder
+from magma_gpu.timex.language import Detector, words_of
+from magma_gpu.timex.rewrite import Order, Piece, cut, longest_phrases, original, reorder
+from magma_gpu.timex.scan import moment
 from magma_gpu.types import TimeSpan
 
 # A long text is read in stretches that end with a sentence, so that the time it takes grows with its length only.
 _STRETCH = re.compile(r".{1,800}(?:(?<=[!?。！？\n.])|$)|.{1,800}", re.DOTALL)
-_ISO_DATE = re.compile(r"(?<!\d)([12]\d{3})-(\d\d)-(\d\d)(?!\d)", re.ASCII)
+_ISO_DATE = re.compile(
+    r"(?<!\d)([12]\d{3})-(\d\d)-(\d\d)(?!\d)"
+    r"(?P<time>t\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:z\b|[+-]\d\d:?\d\d(?!\d))?(?![\d:]))?",
+    re.ASCII,
+)
 
 
 def _article(text: str) -> int:
@@ -46,10 +52,10 @@ class Rewritten:
 
     def _read(self, part: str, context: Context) -> list[TimeSpan]:
         pieces = reorder(self._cut(part), self._orders)
-        if all(p.word == FILLER for p in pieces):
+        text = " ".join([p.word for p in pieces])
+        if english().silent(text, words_of(text)):
             return []
-        text = " ".join(p.word for p in pieces)
-        inner = Context(text, context.ref, past=context.past)
+        inner = Context(text, context.ref, past=context.past, rewritten=True)
         spans = []
         last = 0
         for span in english().spans(text, inner):
@@ -60,14 +66,20 @@ class Rewritten:
         return spans
 
 
+def _with_blanks(language: ModuleType) -> Rewritten:
+    """Returns a language with blanks between words, by its phrase book, ordinals and rules about order."""
+    book, longest, suffixes = language.BOOK, longest_phrases(language.BOOK), language.SUFFIXES
+    return Rewritten(lambda text: cut(text, book, longest, suffixes=suffixes), language.ORDERS)
+
+
 @functools.cache
 def _rewritten() -> dict[str, Rewritten]:
     return {
-        "de": Rewritten(lambda text: cut(text, german.BOOK, suffixes=german.SUFFIXES), german.ORDERS),
-        "es": Rewritten(lambda text: cut(text, spanish.BOOK, suffixes=spanish.SUFFIXES), spanish.ORDERS),
+        "de": _with_blanks(german),
+        "es": _with_blanks(spanish),
         "ja": Rewritten(japanese.CUTTER.cut, japanese.ORDERS),
         "zh": Rewritten(chinese.CUTTER.cut, chinese.ORDERS),
-        "fr": Rewritten(lambda text: cut(text, french.BOOK, suffixes=french.SUFFIXES), french.ORDERS),
+        "fr": _with_blanks(french),
     }
 
 
@@ -78,10 +90,10 @@ def _detector() -> Detector:
 
 
 def _iso_dates(c: Context) -> list[TimeSpan]:
-    """Dates such as 2023-05-20 mean the same in every language."""
+    """Dates such as 2023-05-20 and 2023-05-20T02:21 mean the same in every language."""
     spans = []
     for match in _ISO_DATE.finditer(c.text):
-        span = c.fix(Cal(int(match[1]), int(match[2]), int(match[3])))
+        span = c.fix(Cal(int(match[1]), int(match[2]), int(match[3])) if match["time"] is None else moment(match[0])[1])
         if span is not None:
             spans.append(made(c, match.start(), match.end(), span))
     return spans
@@ -107,15 +119,21 @@ def tag(texts: Sequence[str], references: Sequence[int | None], *, past: bool = 
     Returns:
         For each text its expressions, in order, without overlaps.
     """
-    out = []
+    out: list[list[TimeSpan]] = []
+    grammar, detector, others = english(), _detector(), _rewritten()
     for text, reference in zip(texts, references, strict=True):
+        low = lowered(text)
+        words = words_of(low)
+        language = detector.detect(low, words)
+        if language == "en" and grammar.silent(low, words):
+            out.append([])
+            continue
         ref = None if reference is None else EPOCH + timedelta(microseconds=reference)
-        context = Context(lowered(text), ref, past=past)
-        language = _detector().detect(context.text)
+        context = Context(low, ref, past=past)
         if language == "en":
-            spans = english().spans(text, context)
-        elif language in _rewritten():
-            spans = _rewritten()[language].spans(context)
+            spans = grammar.spans(text, context)
+        elif language in others:
+            spans = others[language].spans(context)
         else:
             spans = _iso_dates(context)
         out.append([replace(s, text=text[s.first : s.last]) for s in spans])

@@ -2,11 +2,13 @@
 
 It checks that every Parquet file and the manifest are the same, byte for byte, and that nothing that was finished when
 the build was killed is read, embedded or made again. What workers do is logged outside of the store, by this file being
-the main module of every process of the build. The last line of standard output is JSON.
+loaded in every process of the build, on Ray too. The last line of standard output is JSON.
 """
 
 import argparse
+import contextlib
 import json
+import math
 import os
 import platform
 import random
@@ -15,9 +17,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +75,51 @@ def watch() -> None:
         _log("reduce", 1)
         return reduce(*args, **kwargs)
 
+    if (kind := os.environ.get(POINT, "").split(":"))[0] == "worker-after" and not _is_driver():
+        threading.Thread(target=_die_later, args=(float(kind[1]), kind[2]), daemon=True).start()
     embed.HashEncoder.encode = logged_encode  # type: ignore[method-assign]
     worker.Worker._stage = logged_stage  # type: ignore[method-assign]
     worker.spill_rows, worker.reduce_shard = logged_spill, logged_reduce
-    if point := os.environ.get(POINT):
+    if (point := os.environ.get(POINT, "")).startswith("outcome:"):
+        _die_at_outcome(int(point.split(":")[1]))
+    elif point:
         _die_at(point)
+
+
+def _is_driver() -> bool:
+    return __name__ == "__main__" and "--child" in sys.argv
+
+
+def _die_later(seconds: float, marker: str) -> None:
+    """Ends a worker as the system does that runs out of memory; one of all that come here."""
+    time.sleep(seconds)
+    if _first_time(marker):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ready() -> None:
+    """Called in every Ray worker; importing this module has already made it log and die."""
+
+
+def join_ray(num_workers: int) -> None:
+    """Starts Ray, or joins the cluster of RAY_ADDRESS, with workers that load this file."""
+    import ray
+
+    names = (LOG, POINT)
+    environment = {name: os.environ[name] for name in names}
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    here: dict[str, Any] = (
+        {"address": os.environ["RAY_ADDRESS"]}
+        if os.environ.get("RAY_ADDRESS")
+        else {
+            "address": "local",
+            "num_cpus": num_workers,
+            "include_dashboard": False,
+            "object_store_memory": 100 << 20,
+        }
+    )
+    hook = {"env_vars": environment, "worker_process_setup_hook": "crash.ready"}
+    ray.init(**here, runtime_env=hook, log_to_driver=False, logging_level="ERROR")
 
 
 def _first_time(marker: str) -> bool:
@@ -86,6 +129,23 @@ def _first_time(marker: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _die_at_outcome(number: int) -> None:
+    """Kills the driver when it has taken so many outcomes in."""
+    from magma_pipelines.schedule import Plan
+
+    then, count = Plan.then, 0
+
+    def dying_then(self: Plan, outcome: Any) -> Any:
+        nonlocal count
+        count += 1
+        tasks = then(self, outcome)
+        if count == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return tasks
+
+    Plan.then = dying_then  # type: ignore[method-assign]
 
 
 def _die_at(point: str) -> None:
@@ -134,7 +194,7 @@ def run_build(
 
     Args:
         point: where it dies; `exit-before:STAGE:SHARD:MARKER`, `exit-after:...` and `exit-always:...` end a worker, and
-            several of these may be joined by semicolons.
+            several of these may be joined by semicolons; `worker-after:SECONDS:MARKER` kills one worker.
         allowed: exit codes that are no error besides 0.
     """
     environment = {**os.environ, LOG: str(log), POINT: point}
@@ -199,7 +259,10 @@ def check_kill(
     folder.mkdir(parents=True)
     if before is not None:
         shutil.copytree(before, out)
-    killed = run_build([*arguments, "--out", str(out)], folder / "first.log", point, kill_after_s) != 0
+    code = run_build([*arguments, "--out", str(out)], folder / "first.log", point, kill_after_s)
+    # A worker that was killed has left its mark, and the build went on without it.
+    marker = Path(point.split(":")[2]) if point.startswith("worker-after:") else None
+    killed = code != 0 or (marker is not None and marker.exists())
     done, texts = finished(out, reference)
     spilled = [p.name for p in (out / ".spill").glob("*.json")]
     reduced = sum(name.startswith("reduced-") for name in spilled)
@@ -208,18 +271,22 @@ def check_kill(
     second = work_of(folder / "second.log")
     read_again = len(second.get("read", [])) - (len(whole["read"]) - (len(spilled) - reduced))
     reduced_again = len(second.get("reduce", [])) - (len(whole["reduce"]) - reduced)
-    again = [w for w in second.get("stage", []) if tuple(w) in done]
+    again = len([w for w in second.get("stage", []) if tuple(w) in done])
+    if marker is not None:
+        # The task that the worker was at is done by another one; nothing else is.
+        stages = [tuple(w) for w in work_of(folder / "first.log").get("stage", [])]
+        again += max(0, len(stages) - len(set(stages)) - 1)
     texts_again = [t for t in second.get("text", []) if t in texts]
     same = store_bytes(out) == store_bytes(reference)
     left = [p.name for p in out.iterdir() if p.name.startswith(".") and p.name != ".lock"] + [
         n for n in ("building.json",) if (out / n).exists()
     ]
     return {
-        "point": point or f"after {kill_after_s:.2f} s",
+        "point": f"a worker after {point.split(':')[1]} s" if marker else point or f"after {kill_after_s:.2f} s",
         "killed": killed,
         "identical": same,
         "shards_finished": len(done),
-        "finished_made_again": len(again),
+        "finished_made_again": again,
         "texts_again": len(texts_again),
         "read_again": max(0, read_again) + max(0, reduced_again),
         "left_over": left,
@@ -244,17 +311,25 @@ def write_log(path: Path, num_turns: int, seed: int) -> None:
             file.write(json.dumps(row) + "\n")
 
 
-def measure(num_kills: int, num_turns: int, workers: int, seed: int) -> dict[str, Any]:
-    """Kills `num_kills` builds of a new store and of a larger one, half each; returns the results."""
+def measure(
+    runner: str, workers: int, num_kills: int, num_turns: int, seed: int, most_seconds: float
+) -> dict[str, Any]:
+    """Kills builds of a new store and of a larger one, half each; returns what was found.
+
+    Args:
+        num_kills: kills at random times, beside the chosen points; on Ray, and with several workers, a third of them
+            kill a worker and the others the driver.
+        most_seconds: no kill is begun after that.
+    """
     rng = random.Random(seed)  # noqa: S311
     results = []
-    with tempfile.TemporaryDirectory(prefix="crash-") as name:
+    with tempfile.TemporaryDirectory(prefix="crash-") as name, _cluster(runner, workers):
         folder = Path(name)
         old, new = folder / "a.jsonl", folder / "b.jsonl"
         write_log(old, num_turns, 1)
         write_log(new, num_turns, 2)
         settings = ["--set", "embed.encoder=hash", "--set", "ingest.num_shards=4", "--device", "cpu", "--quiet"]
-        settings += ["--set", f"run.num_workers={workers}"]
+        settings += ["--set", f"run.num_workers={workers}", "--runner", runner]
         before, reference = folder / "before", folder / "reference"
         run_build([str(old), *settings, "--out", str(before)], folder / "x.log")
         arguments = [str(old), str(new), *settings]
@@ -262,9 +337,17 @@ def measure(num_kills: int, num_turns: int, workers: int, seed: int) -> dict[str
         run_build([*arguments, "--out", str(reference)], reference.with_suffix(".log"))
         whole_s = time.perf_counter() - start
         points: list[tuple[str, float | None]] = [(p, None) for p in SWAP_POINTS]
-        points += [(f"{kind}:{rng.randrange(1, 80)}", None) for kind in ("write", "written") for _ in range(4)]
-        points += [("", rng.uniform(0.3, 1.0) * whole_s) for _ in range(num_kills)]
+        if runner == "local":
+            points += [(f"{kind}:{rng.randrange(1, 80)}", None) for kind in ("write", "written") for _ in range(4)]
+        for number in range(num_kills):
+            after = rng.uniform(0.3, 1.0) * whole_s
+            of_worker = workers > 1 and number % 3 == 2
+            points.append(
+                (f"worker-after:{after / 3:.2f}:{folder / f'mark-{number}'}", None) if of_worker else ("", after)
+            )
         for number, (point, after) in enumerate(points):
+            if time.perf_counter() - start > most_seconds:
+                break
             begin = before if number % 2 else None
             found = check_kill(folder / "run", arguments, reference, begin, point, after)
             while after is not None and not found["killed"]:
@@ -275,12 +358,14 @@ def measure(num_kills: int, num_turns: int, workers: int, seed: int) -> dict[str
             print(json.dumps(results[-1]), file=sys.stderr, flush=True)
     killed = [r for r in results if r["killed"]]
     return {
+        "runner": runner,
         "workers": workers,
         "turns": 2 * num_turns,
         "seconds_unbroken": round(whole_s, 2),
         "runs": len(results),
         "killed": len(killed),
-        "killed_at_random_times": sum(r["point"].startswith("after ") for r in killed),
+        "killed_at_random_times": sum("after " in r["point"] for r in killed),
+        "workers_killed": sum(r["point"].startswith("a worker") for r in killed),
         "identical": sum(r["identical"] for r in results),
         "finished_shards_at_kill": sum(r["shards_finished"] for r in killed),
         "finished_made_again": sum(r["finished_made_again"] for r in results),
@@ -291,15 +376,40 @@ def measure(num_kills: int, num_turns: int, workers: int, seed: int) -> dict[str
     }
 
 
+@contextlib.contextmanager
+def _cluster(runner: str, workers: int) -> Iterator[None]:
+    """A Ray cluster that outlives the drivers, as in production: workers of a killed driver may end late."""
+    if runner != "ray":
+        yield
+        return
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": workers, "object_store_memory": 100 << 20})
+    os.environ["RAY_ADDRESS"] = made.address
+    try:
+        yield
+    finally:
+        del os.environ["RAY_ADDRESS"]
+        made.shutdown()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30, help="kills at random times, beside the chosen points")
     parser.add_argument("--turns", type=int, default=1500, help="turns of each of the two logs")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--runs", nargs="+", default=["local:1", "local:2", "ray:2"], help="RUNNER:WORKERS")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="for each of --runs, about")
+    parser.add_argument("--out", type=Path, help="added to what stands there already")
     args = parser.parse_args()
-    runs = [measure(args.kills, args.turns, workers, args.seed) for workers in args.workers]
+    runs = []
+    if args.out is not None and args.out.exists():
+        runs = [
+            r for r in json.loads(args.out.read_text())["runs"] if f"{r.get('runner')}:{r['workers']}" not in args.runs
+        ]
+    for run in args.runs:
+        runner, _, workers = run.partition(":")
+        runs.append(measure(runner, int(workers), args.kills, args.turns, args.seed, args.seconds))
     document = {
         "benchmark": "crash",
         "machine": {"platform": platform.platform(), "cpus": os.cpu_count(), "python": platform.python_version()},
@@ -320,5 +430,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         from magma_pipelines.cli import main as command
 
+        if "ray" in sys.argv:
+            join_ray(2)
         sys.exit(command(["build", *sys.argv[2:]]))
     sys.exit(main())

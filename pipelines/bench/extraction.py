@@ -25,6 +25,7 @@ from magma_gpu.config import ExtractConfig, ResolveConfig
 from magma_gpu.entities import resolve_shard
 from magma_gpu.extract import RulesExtractor, extract_shard
 from magma_gpu.extract.causes import CausalCue, Span, find_causal
+from magma_gpu.extract.rules import link_causes
 from magma_gpu.schema import TABLES
 
 NICKNAMES = Path(__file__).resolve().parents[2] / "tests" / "extract" / "locomo_nicknames.json"
@@ -52,8 +53,8 @@ def share(hits: int, n: int, meaning: str) -> dict[str, Any]:
 def detection(claimed: Sequence[bool], gold: Sequence[bool], unit: str) -> dict[str, Any]:
     """Returns precision, recall and F1 of a yes or no a sentence."""
     hits = sum(c and g for c, g in zip(claimed, gold, strict=True))
-    precision = share(hits, sum(claimed), f"of the {unit} that the rules call causal, those labelled so")
-    recall = share(hits, sum(gold), f"of the {unit} labelled causal, those that the rules find")
+    precision = share(hits, sum(claimed), f"of the {unit} called causal, those labelled so")
+    recall = share(hits, sum(gold), f"of the {unit} labelled causal, those found")
     both = sum(claimed) + sum(gold)
     return {"precision": precision, "recall": recall, "f1": round(2 * hits / both, 4) if both else None}
 
@@ -110,6 +111,29 @@ def causal_news(folder: Path) -> tuple[dict[str, Any], tuple[int, int]]:
     gold = [row["label"] == "1" for row in rows]
     right = sum(c and g for c, g in zip(claimed, gold, strict=True))
     return {"sentences": detection(claimed, gold, "sentences")}, (right, sum(claimed))
+
+
+def cicero_pairs(folder: Path) -> list[tuple[str, list[str], bool, str]]:
+    """The questions of CICERO (validation) about causes: id, [a choice, the target turn], whether the choice is right,
+    and the question's number. One right and one wrong choice a question, where it has both."""
+    lines = (folder / "causal" / "cicero_v2_val.json").read_text(encoding="utf-8").splitlines()
+    pairs = []
+    for number, row in enumerate(map(json.loads, lines)):
+        if "cause" not in row["Question"].lower():
+            continue
+        right = {int(at) for at in row["Correct Answers"]}
+        wrong = sorted(set(range(len(row["Choices"]))) - right)
+        for label, at in ((True, min(right)), (False, wrong[0] if wrong else None)):
+            if at is not None:
+                pairs.append((row["ID"], [row["Choices"][at], row["Target"]], label, str(number)))
+    return pairs
+
+
+def cicero(folder: Path) -> dict[str, Any]:
+    """Scores pairs of CICERO: the rules see a choice and, after it, the turn that it may have caused."""
+    pairs = cicero_pairs(folder)
+    claimed = [bool(link_causes(texts)) for _, texts, _, _ in pairs]
+    return {"pairs": detection(claimed, [label for *_, label, _ in pairs], "pairs")}
 
 
 def locomo_events(folder: Path) -> pa.Table:
@@ -206,6 +230,7 @@ def main(arguments: Sequence[str]) -> int:
             ),
             "semeval2010_task8_test": on_semeval,
             "causal_news_corpus_v2_dev": on_news,
+            "cicero_v2_val": cicero(given.data),
             "locomo_nicknames": nicknames(events, tables),
             "locomo_tables": {name: table.num_rows for name, table in tables.items()} | {"dropped": dropped},
             "extract_turns_per_cpu_s": round(events.num_rows / (between - start)),
@@ -214,6 +239,9 @@ def main(arguments: Sequence[str]) -> int:
         "machine": {"processor": platform.machine(), "python": platform.python_version(), "processes": 1},
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)
+    # What models gave stands in the same file and is measured by other scripts.
+    before = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    result = {**before, **result}
     given.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps(result, ensure_ascii=False))
     return 0

@@ -8,9 +8,12 @@ quality: a fault in the header of a file leaves nothing to read. The last line o
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
+import copy
 import io
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -22,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from broken_logs import FORMS, BrokenLog, broken_log
+from broken_logs import BrokenLog, broken_log
 from magma_gpu.config import Config, IngestConfig, config_from
 from magma_gpu.errors import InputError, MagmaError
 from magma_gpu.ingest import IngestCounts, reduce_shard, spill_rows
@@ -37,8 +40,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OUTCOMES = ("read", "in part", "rejected", "empty", "refused", "crash")
 # Of processor time: a log of a few lines that takes longer than this is a finding.
 SLOW_S = 2.0
-# One log in this many also goes through ingest.
+# One log in this many also goes through ingest; of the commands, one in this many makes every stage.
 INGESTED = 10
+WHOLE = 10
 
 
 def read_log(path: Path, log: BrokenLog) -> tuple[str, list[Record]]:
@@ -97,56 +101,90 @@ def ingest(records: Sequence[Record]) -> None:
         tables = made
 
 
-def run_readers(num_logs: int, first_seed: int) -> dict[str, Any]:
-    """Reads that many logs; returns counts by reader and by fault, and every crash with its seed."""
-    by_reader = {form: collections.Counter[str]() for form in FORMS}
-    by_fault: dict[str, collections.Counter[str]] = {}
-    by_both: dict[str, dict[str, collections.Counter[str]]] = {}
-    reasons: collections.Counter[str] = collections.Counter()
-    crashes: list[dict[str, Any]] = []
-    slow: list[dict[str, Any]] = []
-    start, turns, unbroken, ingested = time.perf_counter(), 0, 0, 0
+def run_readers(
+    num_logs: int,
+    first_seed: int,
+    seconds: float = float("inf"),
+    before: dict[str, Any] | None = None,
+    workers: int = 1,
+) -> dict[str, Any]:
+    """Reads that many logs; returns counts by reader and by fault, and every crash with its seed.
+
+    Args:
+        seconds: stop after about this long.
+        before: the report of a run of the same first seed that was stopped by its time; this one goes on behind it.
+        workers: processes that read at a time; they change nothing but the time.
+    """
+    report = before if before is not None and before["first_seed"] == first_seed else _NO_LOGS
+    report = copy.deepcopy(report) | {"first_seed": first_seed}
+    start, ran_s = time.perf_counter(), report["seconds"]
+    with contextlib.ExitStack() as stack:
+        run = map if workers == 1 else stack.enter_context(multiprocessing.Pool(workers)).map
+        while report["logs"] < num_logs and time.perf_counter() - start < seconds:
+            first, stop = first_seed + report["logs"], first_seed + num_logs
+            chunks = [range(at, min(at + _CHUNK, stop)) for at in range(first, stop, _CHUNK)][: 8 * workers]
+            for made in run(_read_range, chunks):
+                report = _sum(report, made)
+    report["seconds"] = round(ran_s + time.perf_counter() - start, 1)
+    return report | {"first_seed": first_seed}
+
+
+# Logs that a process reads before it reports.
+_CHUNK = 50
+
+
+def _read_range(seeds: range) -> dict[str, Any]:
+    report = copy.deepcopy(_NO_LOGS)
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(first_seed, first_seed + num_logs):
-            log = broken_log(random.Random(seed))  # noqa: S311
-            began = time.process_time()
-            try:
-                outcome, records = read_log(Path(folder) / "log", log)
-                if not log.faults:
-                    unbroken += 1
-                    assert outcome == "read", f"a valid log was not read whole: {outcome}"
-                    assert sum(isinstance(r, Turn) for r in records) == log.num_turns
-                if seed % INGESTED == 0:
-                    ingested += 1
-                    ingest(records)
-            except Exception as error:
-                outcome, records = "crash", []
-                crashes.append({"seed": seed, "form": log.form, "faults": log.faults, "error": repr(error)[:300]})
-            seconds = time.process_time() - began
-            if seconds > SLOW_S:
-                slow.append({"seed": seed, "form": log.form, "faults": log.faults, "seconds": round(seconds, 2)})
-            turns += sum(isinstance(r, Turn) for r in records)
-            reasons.update(r.reason for r in records if isinstance(r, Reject))
-            by_reader[log.form][outcome] += 1
-            for fault in log.faults or ("none",):
-                by_fault.setdefault(fault, collections.Counter())[outcome] += 1
-                by_both.setdefault(log.form, {}).setdefault(fault, collections.Counter())[outcome] += 1
-    return {
-        "logs": num_logs,
-        "first_seed": first_seed,
-        "unbroken": unbroken,
-        "ingested_twice": ingested,
-        "turns": turns,
-        "seconds": round(time.perf_counter() - start, 1),
-        "crashes": crashes,
-        "slow": slow,
-        "by_reader": {form: _counts(c) for form, c in by_reader.items()},
-        "by_fault": {fault: _counts(by_fault[fault]) for fault in sorted(by_fault)},
-        "by_reader_and_fault": {
-            form: {fault: _counts(found[fault]) for fault in sorted(found)} for form, found in sorted(by_both.items())
-        },
-        "reject_reasons": dict(sorted(reasons.items())),
-    }
+        for seed in seeds:
+            _run_reader(Path(folder) / "log", seed, report)
+    return report | {"logs": len(seeds)}
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Two reports as one: numbers and lists added, names in order."""
+    if isinstance(a, dict):
+        return {k: _sum(a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in sorted(a.keys() | b.keys())}
+    return a + b
+
+
+_NO_LOGS: dict[str, Any] = {
+    **{"logs": 0, "first_seed": 0, "unbroken": 0, "ingested_twice": 0, "turns": 0, "seconds": 0.0},
+    **{"crashes": [], "slow": [], "by_reader": {}, "by_fault": {}, "by_reader_and_fault": {}, "reject_reasons": {}},
+}
+
+
+def _run_reader(path: Path, seed: int, report: dict[str, Any]) -> None:
+    log = broken_log(random.Random(seed))  # noqa: S311
+    began = time.process_time()
+    named = {"seed": seed, "form": log.form, "faults": log.faults}
+    try:
+        outcome, records = read_log(path, log)
+        if not log.faults:
+            report["unbroken"] += 1
+            assert outcome == "read", f"a valid log was not read whole: {outcome}"
+            assert sum(isinstance(r, Turn) for r in records) == log.num_turns
+        if seed % INGESTED == 0:
+            report["ingested_twice"] += 1
+            ingest(records)
+    except Exception as error:
+        outcome, records = "crash", []
+        report["crashes"].append({**named, "error": repr(error)[:300]})
+    took_s = time.process_time() - began
+    if took_s > SLOW_S:
+        report["slow"].append({**named, "seconds": round(took_s, 2)})
+    report["turns"] += sum(isinstance(r, Turn) for r in records)
+    for record in records:
+        if isinstance(record, Reject):
+            report["reject_reasons"][record.reason] = report["reject_reasons"].get(record.reason, 0) + 1
+    _count(report["by_reader"], log.form, outcome)
+    for fault in log.faults or ("none",):
+        _count(report["by_fault"], fault, outcome)
+        _count(report["by_reader_and_fault"].setdefault(log.form, {}), fault, outcome)
+
+
+def _count(counts: dict[str, dict[str, int]], name: str, outcome: str) -> None:
+    counts.setdefault(name, dict.fromkeys(OUTCOMES, 0))[outcome] += 1
 
 
 def _counts(counter: collections.Counter[str]) -> dict[str, int]:
@@ -209,34 +247,65 @@ def run_builds(num_logs: int, first_seed: int) -> dict[str, Any]:
     }
 
 
-def run_commands(num_logs: int, first_seed: int, seconds: float) -> dict[str, Any]:
-    """Runs `magma-gpu build` on logs, each in a process of its own, until there were enough or the time is up."""
-    codes: collections.Counter[str] = collections.Counter()
-    crashes: list[dict[str, Any]] = []
-    start, done = time.perf_counter(), 0
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    for seed in range(first_seed, first_seed + num_logs):
-        if time.perf_counter() - start > seconds:
-            break
-        log = broken_log(random.Random(seed))  # noqa: S311
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / log.name
-            path.write_bytes(log.data)
-            command = [sys.executable, "-m", "magma_pipelines", "build", str(path), "--out", f"{folder}/store"]
-            command += ["--set", "embed.encoder=hash", "--device", "cpu", "--quiet"]
-            ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
-        done += 1
-        codes[str(ran.returncode)] += 1
-        one_sentence = len(ran.stderr.strip().splitlines()) == (1 if ran.returncode == 2 else 0)
-        if ran.returncode not in (0, 1, 2) or "Traceback" in ran.stderr + ran.stdout or not one_sentence:
-            crashes.append({"seed": seed, "form": log.form, "faults": log.faults, "error": ran.stderr[-300:]})
-    return {
+def run_commands(
+    num_logs: int, first_seed: int, seconds: float, before: dict[str, Any] | None = None, workers: int = 1
+) -> dict[str, Any]:
+    """Runs `magma-gpu build` on logs, each in a process of its own, until there were enough or the time is up.
+
+    Most stop behind ingest, where the log is read and nothing of it is needed any more; one in WHOLE makes every stage.
+
+    Args:
+        before: the report of a run of the same first seed that was stopped by its time; this one goes on behind it.
+        workers: commands that run at a time.
+    """
+    report = {"commands": 0, "whole": 0, "first_seed": first_seed, "seconds": 0.0, "crashes": [], "exit_codes": {}}
+    if before is not None and before["first_seed"] == first_seed:
+        report |= before
+    codes = collections.Counter[str](report["exit_codes"])
+    start, done, ran_s = time.perf_counter(), report["commands"], report["seconds"]
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        while done < num_logs and time.perf_counter() - start < seconds:
+            numbers = range(done, min(done + 8 * workers, num_logs))
+            seeds = [first_seed + n for n in numbers]
+            wholes = [n % WHOLE == 0 for n in numbers]
+            for seed, (code, error) in zip(seeds, pool.map(_run_command, seeds, wholes), strict=True):
+                codes[str(code)] += 1
+                if error:
+                    log = broken_log(random.Random(seed))  # noqa: S311
+                    report["crashes"].append({"seed": seed, "form": log.form, "faults": log.faults, "error": error})
+            report["whole"] += sum(wholes)
+            done += len(numbers)
+    return report | {
         "commands": done,
-        "first_seed": first_seed,
-        "seconds": round(time.perf_counter() - start, 1),
-        "crashes": crashes,
+        "seconds": round(ran_s + time.perf_counter() - start, 1),
         "exit_codes": dict(sorted(codes.items())),
     }
+
+
+def _run_command(seed: int, is_whole: bool) -> tuple[int, str]:
+    """Builds a store of a log by the command; returns the exit code, and what went wrong or ""."""
+    log = broken_log(random.Random(seed))  # noqa: S311
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / log.name
+        path.write_bytes(log.data)
+        command = [sys.executable, "-m", "magma_pipelines", "build", str(path), "--out", f"{folder}/store", "--json"]
+        command += ["--until", "resolve" if is_whole else "ingest", "--device", "cpu", "--quiet"]
+        command += ["--set", "embed.encoder=hash"]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    if ran.returncode not in (0, 1, 2) or "Traceback" in ran.stderr + ran.stdout:
+        return ran.returncode, f"exit code {ran.returncode}: {ran.stderr[-300:]}"
+    # One sentence where nothing could be done, else none.
+    if len(ran.stderr.strip().splitlines()) != (1 if ran.returncode == 2 else 0):
+        return ran.returncode, f"not one sentence: {ran.stderr[-300:]}"
+    if ran.returncode == 2:
+        return 2, ""
+    turns = json.loads(ran.stdout.splitlines()[-1])["turns"]
+    lost = turns["in"] - sum(turns[name] for name in ("new", "unchanged", "duplicates", "rejected"))
+    if lost or (not log.faults and turns["in"] != log.num_turns):
+        return ran.returncode, f"turns are lost: {turns}, of a log of {log.num_turns}"
+    return ran.returncode, ""
 
 
 def table(report: dict[str, dict[str, int]], head: str) -> str:
@@ -255,9 +324,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--logs", type=int, default=2000, help="logs through the readers")
     parser.add_argument("--builds", type=int, default=0, help="logs through whole builds in this process")
     parser.add_argument("--commands", type=int, default=0, help="logs through the command line, a process each")
-    parser.add_argument("--seconds", type=float, default=600, help="at most this long for the commands")
+    parser.add_argument(
+        "--seconds", type=float, default=600, help="at most this long for the commands; a later run goes on"
+    )
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="logs and commands at a time")
     parser.add_argument("--seed", type=int, default=0, help="of the first log")
-    parser.add_argument("--out", type=Path, help="where the report goes, as JSON; parts that were not asked for stay")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where the report goes, as JSON; a run that was stopped by --seconds goes on from there",
+    )
     parser.add_argument("--tables", action="store_true", help="print the counts as Markdown")
     args = parser.parse_args(arguments)
     report: dict[str, Any] = {}
@@ -265,11 +341,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = json.loads(args.out.read_text(encoding="utf-8"))
     report["machine"] = {"platform": platform.platform(), "cpus": os.cpu_count(), "python": platform.python_version()}
     if args.logs:
-        report["readers"] = run_readers(args.logs, args.seed)
+        report["readers"] = run_readers(args.logs, args.seed, args.seconds, report.get("readers"), args.workers)
     if args.builds:
         report["builds"] = run_builds(args.builds, args.seed)
     if args.commands:
-        report["commands"] = run_commands(args.commands, args.seed, args.seconds)
+        report["commands"] = run_commands(args.commands, args.seed, args.seconds, report.get("commands"), args.workers)
     if args.out is not None:
         args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.tables and "readers" in report:

@@ -3,8 +3,8 @@
     python pipelines/bench/intent_transfer.py --data FOLDER --out docs/results/intent.json
 
 FOLDER holds `intent/trec_5500_intent.jsonl` (text, intent; its `other` is our `open`) and `locomo/locomo10.json`.
-LoCoMo's category 2: questions that ask when, how long or what date should go to `when`; for the others, which name a
-date and ask something else, the time window should be found. The last line of standard output is one JSON document.
+LoCoMo's category 2: questions that ask when, how long or what date should go to `when`; of the others, those that name
+a date and ask something else should have a time window. The last line of standard output is one JSON document.
 """
 
 import argparse
@@ -25,6 +25,12 @@ from magma_gpu.types import INTENTS
 
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bhow long\b|\b(what|which) (date|day|month|year|time|week)\b|\bhow many (days|weeks|months|years)\b",
+    re.I,
+)
+# Some of the others name no date at all ("Which city was John in before traveling to Chicago?").
+_NAMES_DATE = re.compile(
+    r"\d|\b(march|april|may|june|july|august|september|october|november|"
+    r"december|january|february|spring|summer|autumn|fall|winter|week|weekend|month|year|yesterday|today)\b",
     re.I,
 )
 # Any moment after LoCoMo's conversations: 1 January 2024.
@@ -54,10 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = classifier.probabilities(asked, encoder.encode(asked).x_ND, identity)
     when = np.array([bool(_ASKS_WHEN.search(q)) for q in asked])
     to_when = p.argmax(axis=1) == INTENTS.index("when")
+    dated = ~when & np.array([bool(_NAMES_DATE.search(q)) for q in asked])
     found = np.array([w is not None for w in windows(asked, [_AFTER] * len(asked))])
     document["locomo_category_2"] = {
         "asks_when": {"n": int(when.sum()), "routed_to_when": round(float(to_when[when].mean()), 4)},
-        "asks_something_else": {"n": int((~when).sum()), "window_found": round(float(found[~when].mean()), 4)},
+        "asks_something_else": {
+            "n": int((~when).sum()),
+            "window_found": round(float(found[~when].mean()), 4),
+            "names_a_date": {"n": int(dated.sum()), "window_found": round(float(found[dated].mean()), 4)},
+        },
     }
     if args.out:
         args.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -137,6 +137,15 @@ def _openai(rng: random.Random) -> ValidLog:
     return _document(value, 2 * count, rng)
 
 
+def _pairs(rng: random.Random) -> ValidLog:
+    count = rng.randint(2, 5)
+    value = [
+        {"user_input": _words(rng), "agent_response": _words(rng), "timestamp": rng.choice(STAMPS)}
+        for _ in range(count)
+    ]
+    return ValidLog(value, _lines, 2 * count) if rng.random() < 0.3 else _document(value, 2 * count, rng)
+
+
 def _chatgpt(rng: random.Random) -> ValidLog:
     count = rng.randint(2, 5)
     value = []
@@ -231,6 +240,46 @@ def _slack(rng: random.Random) -> ValidLog:
     )
 
 
+def _claude(rng: random.Random) -> ValidLog:
+    count = rng.randint(2, 5)
+    value = []
+    for c in range(2):
+        messages: list[dict[str, Any]] = [
+            {
+                "uuid": f"u{i}",
+                "sender": rng.choice(("human", "assistant")),
+                "text": _words(rng),
+                "created_at": STAMPS[0],
+            }
+            for i in range(count)
+        ]
+        for i, message in enumerate(messages):
+            if rng.random() < 0.5:
+                message["content"] = [{"type": "text", "text": _words(rng)}, {"type": "tool_use", "name": "x"}]
+            if c:
+                message["parent_message_uuid"] = f"u{i - 1}" if i else "00000000-0000-4000-8000-000000000000"
+        value.append({"uuid": f"c{c}", "name": "Talk", "created_at": STAMPS[0], "chat_messages": messages})
+    return _document(value, 2 * count, rng)
+
+
+def _discord(rng: random.Random) -> ValidLog:
+    count = rng.randint(2, 6)
+    messages = [
+        {
+            "id": str(100 + i),
+            "type": rng.choice(("Default", "Reply", "GuildMemberJoin")),
+            "timestamp": "2024-03-01T09:00:00.1+00:00",
+            "content": _words(rng),
+            "author": {"id": "5", "name": rng.choice(NAMES[:4]), "nickname": rng.choice(("Ana", None))},
+            "reference": {"messageId": "100"},
+            "embeds": [],
+        }
+        for i in range(count)
+    ]
+    value = {"guild": {"id": "1", "name": "G"}, "channel": {"id": "77", "name": "general"}, "messages": messages}
+    return _document(value, count, rng)
+
+
 def _instagram(rng: random.Random) -> ValidLog:
     count = rng.randint(2, 6)
     messages = [
@@ -266,7 +315,9 @@ FORMS: dict[str, tuple[str, Callable[[random.Random], ValidLog]]] = {
     "parquet": (".parquet", _parquet),
     "csv": (".csv", _csv),
     "openai": (".json", _openai),
+    "pairs": (".json", _pairs),
     "chatgpt": (".json", _chatgpt),
+    "claude": (".json", _claude),
     "sharegpt": (".json", _sharegpt),
     "locomo": (".json", _locomo),
     "longmemeval": (".json", _longmemeval),
@@ -274,6 +325,7 @@ FORMS: dict[str, tuple[str, Callable[[random.Random], ValidLog]]] = {
     "whatsapp": (".txt", _whatsapp),
     "telegram": (".json", _telegram),
     "slack": (".json", _slack),
+    "discord": (".json", _discord),
     "instagram": (".json", _instagram),
     "irc": ("-2023-05-01.log", _irc),
 }

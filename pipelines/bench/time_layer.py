@@ -17,6 +17,7 @@ from typing import Any
 
 from magma_gpu.timex import tag
 from time_layer_locomo import locomo_turns, score_category_2
+from time_layer_sample import LABELS, summary
 from time_layer_specs import EPOCH, STAND_IN, Found, Spec, read_specs, score, tagged
 
 LANGUAGES = ("en", "es", "fr", "de", "zh", "ja")
@@ -77,6 +78,8 @@ def measure(folder: Path, *, beside: bool) -> dict[str, Any]:
         "clean": english["dev"]["negatives_clean"] + english["held_out"]["negatives_clean"],
     }
     result["locomo_category_2"] = score_category_2(folder)
+    if LABELS.exists():
+        result["locomo_read_by_hand"] = summary(folder, json.loads(LABELS.read_text(encoding="utf-8"))["labels"])
     result["locomo_turns_a_second"] = turns_a_second(folder)
     return result
 
@@ -98,7 +101,13 @@ def print_table(result: dict[str, Any]) -> None:
         print(f"  en {kind:18} n {row['n']:4}  found {row['found']:.3f}  value {row['value']:.3f}")
     negatives = result["recognizers_en_negatives"]
     print(f"English texts without a time: {negatives['clean']} of {negatives['n']} stay empty")
-    print("LoCoMo category 2:", ", ".join(f"{k} {v}" for k, v in result["locomo_category_2"].items()))
+    locomo = result["locomo_category_2"]
+    print("LoCoMo category 2:", ", ".join(f"{k} {v}" for k, v in locomo.items() if k != "counted_as"))
+    if "locomo_read_by_hand" in result:
+        print(
+            "LoCoMo, read by hand:",
+            ", ".join(f"{k} {v}" for k, v in result["locomo_read_by_hand"].items() if k != "labels"),
+        )
     print(f"LoCoMo turns a second: {result['locomo_turns_a_second']}")
 
 

@@ -6,7 +6,7 @@ spilled rows and from the complete files that are there; it redoes no finished s
 
 import contextlib
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,16 @@ from magma_gpu.errors import InputError, StoreError
 from magma_gpu.pieces import PIECE_BYTES, Piece, split_source
 from magma_gpu.readers import detect_format, find_sources
 from magma_gpu.schema import STAGE_TABLES
-from magma_gpu.store import LEDGER, MANIFEST, Manifest, Store, stable_hash
-from magma_pipelines.estimate import compare_estimate, drop_estimate, estimated_bytes
+from magma_gpu.store import BUILDING, LEDGER, MANIFEST, Manifest, NewerStoreError, Store, stable_hash
+from magma_pipelines.estimate import compare_estimate, drop_estimate
+from magma_pipelines.pick_runner import pick_runner
 from magma_pipelines.progress import progress
 from magma_pipelines.repair import Base, load_base
 from magma_pipelines.report import BuildReport as BuildReport
 from magma_pipelines.report import write_ledger
-from magma_pipelines.runner import Runner, make_runner
+from magma_pipelines.runner import Runner
 from magma_pipelines.schedule import Plan
+from magma_pipelines.space import check_space
 from magma_pipelines.spill import Spill
 from magma_pipelines.tasks import Outcome, PieceDone, PieceTask, ReduceTask, ShardFailed, SpilledPiece, Task
 
@@ -59,7 +61,7 @@ def build(
             cannot be written.
     """
     if runner is None:
-        with contextlib.closing(make_runner(config)) as made:
+        with contextlib.closing(pick_runner(config)) as made:
             return build(inputs, out, config, options, made)
     start = time.perf_counter()
     sources = find_sources(inputs)
@@ -67,9 +69,8 @@ def build(
     report = BuildReport(runner=config.run.runner, num_workers=config.run.num_workers)
     if not store.exists():
         # Nothing is left behind when no input can be read.
-        _check_formats(sources, options, report)
-    with store.lock():
-        store.remove_temporary()
+        _check_formats(sources, config, options, report)
+    with held(store):
         base = load_base(store, wanted_manifest(config), overwrite=options.overwrite, checksum=options.checksum)
         report.repaired = base.repaired
         begin(store, base)
@@ -94,8 +95,8 @@ def dry_run(inputs: Sequence[str], out: str | Path, config: Config, options: Bui
 
     sources = find_sources(inputs)
     report = BuildReport()
-    _check_formats(sources, options, report)
-    known = [(s, report.formats[s.name]) for s in sources if s.name in report.formats]
+    _check_formats(sources, config, options, report)
+    known = [(s, report.format_of[s]) for s in sources if s in report.format_of]
     document = estimate_build(known, Path(out), config, options.until, options.memory_id)
     save_estimate(Store(out), document)
     return document
@@ -111,6 +112,28 @@ def wanted_manifest(config: Config) -> Manifest:
         models=stage_models(config),
         num_shards=config.ingest.num_shards,
     )
+
+
+@contextlib.contextmanager
+def held(store: Store) -> Iterator[None]:
+    """Locks a store for a build; one that comes to nothing leaves no trace of a store that was not there before.
+
+    Raises:
+        StoreError: another build holds it, or the folder cannot be written.
+    """
+    was_there = store.exists()
+    with store.lock():
+        new = not was_there or not (store.exists(MANIFEST) or store.exists(BUILDING) or store.has_files())
+        store.remove_temporary()
+        try:
+            yield
+        except BaseException:
+            if new and not store.has_files() and not Spill(store).has_pieces():
+                Spill(store).clear()
+                store.drop_building()
+                if not was_there:
+                    store.place.drop_empty()
+            raise
 
 
 def begin(store: Store, base: Base) -> None:
@@ -151,18 +174,20 @@ def finish(
 # ---------------------------------------------------------------------------------------------------------- ingest
 
 
-def _check_formats(sources: Sequence[Any], options: BuildOptions, report: BuildReport) -> None:
+def _check_formats(sources: Sequence[Any], config: Config, options: BuildOptions, report: BuildReport) -> None:
     for source in sources:
-        _format_of(source, options, report, len(sources))
+        _format_of(source, config, options, report, len(sources))
     if len(report.skipped_inputs) == len(sources):
         raise InputError(report.skipped_inputs[0])
 
 
-def _format_of(source: Any, options: BuildOptions, report: BuildReport, num_sources: int) -> str | None:
-    if source.name in report.formats:
-        return report.formats[source.name]
+def _format_of(source: Any, config: Config, options: BuildOptions, report: BuildReport, num_sources: int) -> str | None:
+    if source in report.format_of:
+        return report.format_of[source]
     try:
-        chosen: str = detect_format(source) if options.format == "auto" else options.format
+        chosen: str = options.format
+        if chosen == "auto":
+            chosen = detect_format(source, config.read.columns)
     except InputError as error:
         # One file of many that cannot be read is reported and makes the exit code 1; a single one is an error.
         if num_sources == 1:
@@ -170,7 +195,9 @@ def _format_of(source: Any, options: BuildOptions, report: BuildReport, num_sour
         if str(error) not in report.skipped_inputs:
             report.skipped_inputs.append(str(error))
         return None
-    report.formats[source.name] = chosen
+    report.format_of[source] = chosen
+    known = report.formats.get(source.name, "")
+    report.formats[source.name] = ", ".join(dict.fromkeys([*filter(None, known.split(", ")), chosen]))
     return chosen
 
 
@@ -203,13 +230,13 @@ class _Reading:
             InputError: none can be read.
             StoreError: there is no room for what they say.
         """
-        _check_formats(self._sources, self._options, self._report)
+        _check_formats(self._sources, self._config, self._options, self._report)
         planned: list[list[PieceTask]] = []
         for source in self._sources:
-            chosen = _format_of(source, self._options, self._report, len(self._sources))
+            chosen = _format_of(source, self._config, self._options, self._report, len(self._sources))
             if chosen is not None:
                 planned.append([self._task(p) for p in split_source(source, chosen, self._options.piece_bytes)])
-        _check_space(self._store, [p.piece for pieces in planned for p in pieces])
+        check_space(self._store, [p.piece for pieces in planned for p in pieces], self._config, self._options.until)
         Spill(self._store).prune({t.key for pieces in planned for t in pieces})
         done = self._run([t for pieces in planned for t in pieces])
         again = [pieces for pieces in planned if any(done[t.key].needs_whole for t in pieces)]
@@ -222,13 +249,17 @@ class _Reading:
         # A worker may have another working directory.
         source = replace(piece.source, path=piece.source.path.absolute())
         place = [source.name, str(source.path), source.member or "", str(piece.first), str(piece.last)]
-        key = stable_hash(self._fingerprint, piece.format, self._options.memory_id or "", *place)
+        key = stable_hash(
+            self._fingerprint, piece.format, self._options.memory_id or "", self._config.read.fields, *place
+        )
         self._count += 1
         return PieceTask(self._count, replace(piece, source=source), key, self._options.memory_id)
 
     def _run(self, tasks: Sequence[PieceTask]) -> dict[str, PieceDone]:
         by_number = {t.shard: t for t in tasks}
         done: dict[str, PieceDone] = {}
+        if not tasks:
+            return done
         with progress("read", len(tasks), quiet=self._options.quiet, unit="piece") as shown:
             for outcome in self._runner.run(self._store.where, self._config, tasks, _nothing_more):
                 shown.add(outcome)
@@ -264,8 +295,9 @@ def _reduce_tasks(base: Base, sources: Sequence[_ReadSource]) -> list[ReduceTask
         of_source: dict[int, list[SpilledPiece]] = {}
         line = 0
         for piece in pieces:
+            spilled_piece = SpilledPiece(piece.key, piece.content, line)
             for shard in piece.shards:
-                of_source.setdefault(shard, []).append(SpilledPiece(piece.key, piece.content, line))
+                of_source.setdefault(shard, []).append(spilled_piece)
             line += piece.num_lines
         for shard, spilled in of_source.items():
             by_shard.setdefault(shard, []).append(tuple(spilled))
@@ -287,26 +319,11 @@ def _reduce_tasks(base: Base, sources: Sequence[_ReadSource]) -> list[ReduceTask
     return tasks
 
 
-def _check_space(store: Store, pieces: Sequence[Piece]) -> None:
-    """Stops a build for which there is clearly no room.
-
-    Raises:
-        StoreError: less is free than a dry run said, or than half the size of the inputs.
-    """
-    size = sum(p.source.path.stat().st_size for p in pieces if p.first == 0 and p.source.member is None)
-    needed = estimated_bytes(store) or size // 2
-    free = store.place.free_bytes()
-    if free is not None and free < needed:
-        raise StoreError(
-            f"'{store.root}' has {free / 1e6:,.1f} MB free and this build needs about {needed / 1e6:,.1f} MB: "
-            "free some space, or use another --out."
-        )
-
-
 # ---------------------------------------------------------------------------------------------------------- commit
 
 
 def _commit(store: Store, committed: Manifest | None, manifest: Manifest, report: BuildReport) -> None:
+    _check_alone(store, committed)
     unchanged = committed is not None and manifest.to_json() == committed.to_json()
     report.changed = not unchanged or bool(report.repaired)
     if not report.failed:
@@ -327,3 +344,23 @@ def _commit(store: Store, committed: Manifest | None, manifest: Manifest, report
     store.write_bytes(MANIFEST, readable.to_json())
     store.save_building(manifest)
     store.sweep(readable.files() | manifest.files())
+
+
+def _check_alone(store: Store, committed: Manifest | None) -> None:
+    """Where a place has no lock: what another build has committed meanwhile is not thrown away.
+
+    Raises:
+        StoreError: the manifest is not the one that this build began with.
+    """
+    try:
+        now = store.manifest()
+    except NewerStoreError:
+        raise
+    except StoreError:
+        # It was damaged before, and is made anew.
+        now = None
+    if (now and now.to_json()) != (committed and committed.to_json()):
+        raise StoreError(
+            f"Another build has committed to '{store.root}' while this one ran, which has no lock there: run this "
+            "build again, and one at a time."
+        )

@@ -1,6 +1,6 @@
 """What a build will take, from a sample of its inputs; what it took in the end stands beside it in the ledger.
 
-The sample is one percent of the bytes of `jsonl` inputs, read at evenly spaced places; other formats can only be read
+The sample is one percent of `jsonl` and `parquet` inputs, read at evenly spaced places; other formats can only be read
 from their beginning and are counted whole. Its turns go through every stage in a temporary folder. Linking grows faster
 than the number of turns where single memories are large, which a sample cannot show.
 """
@@ -56,7 +56,7 @@ def estimate_build(
     Raises:
         InputError: a source cannot be read.
     """
-    options = ReadOptions(memory_id=memory_id, date_order=config.ingest.date_order)
+    options = ReadOptions(memory_id=memory_id, date_order=config.ingest.date_order, fields=config.read.columns)
     samples = [_sample(source, format, options) for source, format in sources]
     num_turns = sum(s.scale * sum(isinstance(r, Turn) for r in s.records) for s in samples)
     read_s = sum(s.scale * s.seconds for s in samples)
@@ -104,8 +104,8 @@ def _sample(source: Any, format: str, options: ReadOptions) -> _Sample:
     chosen = [pieces[int(i * step)] for i in range(_NUM_PLACES)]
     start = time.perf_counter()
     records = _records(chosen, options)
-    read = sum((p.last or 0) - p.first for p in chosen)
-    return _Sample(records, size / read, read, time.perf_counter() - start)
+    read = sum((p.last or 0) - p.first for p in chosen) / (pieces[-1].last or 1)
+    return _Sample(records, 1 / read, round(size * read), time.perf_counter() - start)
 
 
 def _records(pieces: Sequence[Piece], options: ReadOptions) -> list[Record]:
@@ -139,7 +139,7 @@ class _Measured:
 
 def _run_stages(records: Sequence[Record], config: Config, until: str) -> _Measured:
     from magma_gpu.device import pick_device
-    from magma_gpu.stages import STAGE_INPUTS, make_stage
+    from magma_gpu.stages import make_stage, stage_inputs
 
     clock = _Clock()
     made = {
@@ -159,9 +159,9 @@ def _run_stages(records: Sequence[Record], config: Config, until: str) -> _Measu
         seconds = {"spill": clock.lap()}
         tables = reduce_shard({}, spilled, one_shard, counts)
         seconds["ingest"] = clock.lap()
-        tokens = 0
+        tokens, settings = 0, config.as_dict()
         for name, stage in made.items():
-            result = stage.run({t: tables[t] for t in STAGE_INPUTS[name]}, {})
+            result = stage.run({t: tables[t] for t in stage_inputs(name, settings)}, {})
             seconds[name] = clock.lap()
             tables |= result.tables
             tokens += int(result.counts.get("tokens", 0))
@@ -259,8 +259,7 @@ def compare_estimate(store: Store, report: BuildReport) -> dict[str, Any] | None
 
 
 def _store_bytes(store: Store) -> int:
-    files = (f for tables in STAGE_TABLES.values() for t in tables for f in store.shard_files(t))
-    return sum(len(store.read_bytes(f) or b"") for f in files)
+    return sum(sum(store.place.sizes(t).values()) for tables in STAGE_TABLES.values() for t in tables)
 
 
 def drop_estimate(store: Store) -> None:

@@ -17,10 +17,12 @@ from magma_gpu.errors import InputError
 from magma_gpu.schema import STAGE_TABLES
 from magma_gpu.store import Manifest, Store, Tombstone, shard_of
 from magma_pipelines.build import BuildOptions, BuildReport, finish
+from magma_pipelines.kept import KEPT
 from magma_pipelines.opened import entries_of, last_stage, opened
+from magma_pipelines.pick_runner import pick_runner
 from magma_pipelines.repair import Base
-from magma_pipelines.report import forget_failure, write_ledger
-from magma_pipelines.runner import Runner, make_runner
+from magma_pipelines.report import failure_name, failure_names, write_ledger
+from magma_pipelines.runner import Runner
 from magma_pipelines.tasks import ReduceTask
 
 
@@ -44,7 +46,7 @@ def forget(
         StoreError: the store cannot be used.
     """
     if runner is None:
-        with contextlib.closing(make_runner(run)) as made:
+        with contextlib.closing(pick_runner(run)) as made:
             return forget(path, run, memory_id, session_id, event_id, quiet=quiet, runner=made)
     with opened(path, run) as here:
         store, manifest = here.store, here.base.manifest
@@ -62,10 +64,14 @@ def forget(
         )
         report = BuildReport(runner=run.run.runner, num_workers=run.run.num_workers)
         options = BuildOptions(until=last_stage(manifest), quiet=quiet)
+        # What a killed build kept of any shard says what was said, too.
+        store.remove(KEPT)
         base = Base(here.base.committed, manifest)
         after = finish(store, base, [task], here.config, options, runner, report)
-        for stage in STAGE_TABLES:
-            forget_failure(store, stage, shard)
+        # A failure may quote what it failed on; one of this very run is of what stays.
+        new = {failure_name(f.stage, f.shard) for f in report.failed}
+        for name in sorted(failure_names(store) & {failure_name(stage, shard) for stage in STAGE_TABLES} - new):
+            store.remove(name)
         left = _rows(after, shard)
         document = {
             "forgot": {"memory_id": memory_id, "session_id": session_id, "event_id": event_id},

@@ -2,29 +2,44 @@
 
 from dataclasses import dataclass
 
+from magma_gpu.config import RunConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A stage and the share of a machine that one worker of it wants."""
+    """A stage and what is known of its work."""
 
     stage: str
-    num_cpus: float
-    # Used when the run's device is not the CPU. Together no more than one, so that both find room on one device.
-    num_gpus: float
+    # What one worker of it holds.
+    num_cpus: float = 1.0
     # Whether it takes finished work over from its own older tables, which are then kept until it has.
     reuses: bool = False
 
 
 JOBS = (
-    Job("embed", num_cpus=1, num_gpus=0.75, reuses=True),
-    Job("link", num_cpus=1, num_gpus=0.25),
-    Job("extract", num_cpus=1, num_gpus=0, reuses=True),
-    Job("resolve", num_cpus=1, num_gpus=0),
+    Job("embed", reuses=True),
+    Job("link"),
+    Job("extract", reuses=True),
+    Job("resolve"),
 )
 # Reading and putting together; never on a GPU.
-INGEST = Job("ingest", num_cpus=1, num_gpus=0)
+INGEST = Job("ingest")
 
 
-def job_of(stage: str) -> Job:
-    """What a task of a stage wants; reading is part of ingest."""
-    return next((job for job in JOBS if job.stage == stage), INGEST)
+@dataclass(frozen=True, slots=True, order=True)
+class Share:
+    """The share of a machine that one worker holds."""
+
+    num_cpus: float
+    num_gpus: float
+
+
+def share_of(stage: str, run: RunConfig, *, on_gpu: bool) -> Share:
+    """What a worker of a stage holds; reading is part of ingest.
+
+    Args:
+        on_gpu: whether the run's device is a GPU; else no stage holds one, whatever its setting.
+    """
+    job = next((job for job in JOBS if job.stage == stage), INGEST)
+    gpus = {"embed": run.embed_gpus, "link": run.link_gpus, "extract": run.extract_gpus}
+    return Share(job.num_cpus, gpus.get(stage, 0.0) if on_gpu else 0.0)

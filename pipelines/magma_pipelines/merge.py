@@ -12,11 +12,12 @@ from pathlib import Path
 from magma_gpu.config import Config
 from magma_gpu.errors import StoreError
 from magma_gpu.store import Manifest, Store
-from magma_pipelines.build import BuildOptions, BuildReport, begin, finish, wanted_manifest
+from magma_pipelines.build import BuildOptions, BuildReport, begin, finish, held, wanted_manifest
 from magma_pipelines.opened import entries_of, last_stage, opened, store_config
+from magma_pipelines.pick_runner import pick_runner
 from magma_pipelines.repair import difference, load_base
 from magma_pipelines.report import write_ledger
-from magma_pipelines.runner import Runner, make_runner
+from magma_pipelines.runner import Runner
 from magma_pipelines.tasks import OtherShard, ReduceTask
 
 
@@ -29,7 +30,7 @@ def merge(
         StoreError: their settings differ, one cannot be read, or there is a store at `out`.
     """
     if runner is None:
-        with contextlib.closing(make_runner(run)) as made:
+        with contextlib.closing(pick_runner(run)) as made:
             return merge(paths, out, run, quiet=quiet, runner=made)
     others = [(Store(p), Store(p).open()) for p in dict.fromkeys(paths)]
     first = others[0][1]
@@ -44,8 +45,7 @@ def merge(
     if made_store.manifest() is not None:
         raise StoreError(f"'{out}' is a store already and merge makes a new one; use another --out.")
     report = BuildReport(runner=run.run.runner, num_workers=run.run.num_workers)
-    with made_store.lock():
-        made_store.remove_temporary()
+    with held(made_store):
         base = load_base(made_store, wanted_manifest(config), overwrite=False, checksum=True)
         stones = tuple(sorted({t for _, m in others for t in m.tombstones}))
         base.manifest = replace(base.manifest, tombstones=stones)
@@ -75,7 +75,7 @@ def extract(
         StoreError: the store cannot be used.
     """
     if runner is None:
-        with contextlib.closing(make_runner(run)) as made:
+        with contextlib.closing(pick_runner(run)) as made:
             return extract(path, run, retry_failed=retry_failed, quiet=quiet, runner=made)
     report = BuildReport(runner=run.run.runner, num_workers=run.run.num_workers)
     with opened(path, run) as here:

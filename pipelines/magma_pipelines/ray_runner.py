@@ -9,20 +9,18 @@ import dataclasses
 import logging
 import os
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from magma_gpu.config import Config
 from magma_gpu.errors import ConfigError, MagmaError, missing_package
-from magma_pipelines.jobs import JOBS, Job, job_of
+from magma_pipelines.jobs import INGEST, JOBS, Share, share_of
 from magma_pipelines.runner import Then, WorkerDiedError, enqueue, failed
 from magma_pipelines.tasks import Outcome, ShardFailed, Task
 from magma_pipelines.worker import Worker
 
 log = logging.getLogger(__name__)
 
-# (CPUs, GPUs) of an actor.
-Share = tuple[float, float]
 # How long nothing may happen before the log says what is waited for.
 _PATIENCE_S = 60.0
 # No tensor travels through the object store.
@@ -83,11 +81,32 @@ def _connect(num_workers: int) -> bool:
                 object_store_memory=_STORE_BYTES,
                 **quiet,
             )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         where = f"the cluster of RAY_ADDRESS '{address}'" if address else "Ray on this machine"
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigError(f"No connection to {where} ({reason}); check it, or use --runner local.") from None
+        check = "check it and that RAY_AUTH_MODE is that of the cluster" if address else "check it"
+        raise ConfigError(f"No connection to {where} ({reason}); {check}, or use --runner local.") from None
     return True
+
+
+def run_calls(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], num_workers: int) -> list[Any]:
+    """Calls a function on each of some arguments, one CPU a call, and returns what it returned, in order.
+
+    Raises:
+        MagmaError: what a call raised.
+        ConfigError: no connection to Ray.
+    """
+    started = _connect(num_workers)
+    ray = _ray()
+    try:
+        remote = ray.remote(function).options(num_cpus=1, max_retries=1)
+        made: list[Any] = ray.get([remote.remote(*of) for of in arguments])
+        return made
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, MagmaError) else error from None
+    finally:
+        if started:
+            ray.shutdown()
 
 
 class _RayWorker:
@@ -122,7 +141,7 @@ class _Actors:
         self._ray = _ray()
         self._root, self._config = root, config
         self._uses_gpu = self._has_gpu()
-        shares = {self._share(job) for job in (*JOBS, job_of("ingest"))}
+        shares = sorted({self._share(job.stage) for job in (*JOBS, INGEST)})
         self._idle: dict[Share, list[_Actor]] = {share: [] for share in shares}
         self._waiting: dict[Share, deque[Task]] = {share: deque() for share in shares}
         # Answers that are waited for: of a task, or of a new actor that it is ready.
@@ -140,8 +159,8 @@ class _Actors:
             raise ConfigError(f"run.device '{wanted}' was asked for and the Ray cluster has no GPU; use --device cpu.")
         return bool(there) and wanted != "cpu"
 
-    def _share(self, job: Job) -> Share:
-        return job.num_cpus, job.num_gpus if self._uses_gpu else 0.0
+    def _share(self, stage: str) -> Share:
+        return share_of(stage, self._config.run, on_gpu=self._uses_gpu)
 
     def close(self) -> None:
         for actor in [*self._answers.values(), *(a for idle in self._idle.values() for a in idle)]:
@@ -152,7 +171,7 @@ class _Actors:
 
     def run(self, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
         for task in tasks:
-            self._waiting[self._share(job_of(task.stage))].append(task)
+            self._waiting[self._share(task.stage)].append(task)
         done = False
         try:
             while any(self._waiting.values()) or any(a.task is not None for a in self._answers.values()):
@@ -167,7 +186,7 @@ class _Actors:
                         self._welcome(ref, actor)
                     elif (outcome := self._outcome(ref, actor, at)) is not None:
                         for follows in then(outcome):
-                            enqueue(self._waiting[self._share(job_of(follows.stage))], outcome, [follows])
+                            enqueue(self._waiting[self._share(follows.stage)], outcome, [follows])
                         yield outcome
             done = True
         finally:
@@ -195,13 +214,12 @@ class _Actors:
                             self._kill(resting.pop())
 
     def _start(self, share: Share) -> None:
-        num_cpus, num_gpus = share
         run = self._config.run
         # Ray says which of a node's devices an actor may see.
-        device = "cpu" if not num_gpus else "cuda" if run.device.startswith("cuda") else run.device
+        device = "cpu" if not share.num_gpus else "cuda" if run.device.startswith("cuda") else run.device
         config = dataclasses.replace(self._config, run=dataclasses.replace(run, device=device))
         actor_class = self._ray.remote(_RayWorker).options(
-            num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, scheduling_strategy="SPREAD"
+            num_cpus=share.num_cpus, num_gpus=share.num_gpus, max_restarts=0, scheduling_strategy="SPREAD"
         )
         handle = actor_class.remote(self._root, config)
         self._answers[handle.ready.remote()] = _Actor(handle, share)
@@ -250,7 +268,10 @@ class _Actors:
 
     def _say_what_is_missing(self) -> None:
         starting = Counter(a.share for a in self._answers.values() if a.task is None)
-        for (cpus, gpus), count in starting.items():
+        for share, count in starting.items():
             log.warning(
-                "%d workers wait for %g CPUs and %g GPUs each; the cluster has no room for them", count, cpus, gpus
+                "%d workers wait for %g CPUs and %g GPUs each; the cluster has no room for them",
+                count,
+                share.num_cpus,
+                share.num_gpus,
             )

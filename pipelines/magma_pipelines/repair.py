@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from magma_gpu.errors import StoreError
 from magma_gpu.manifest import NewerStoreError
-from magma_gpu.schema import STAGE_TABLES
-from magma_gpu.stages import STAGE_INPUTS
+from magma_gpu.schema import STAGE_TABLES, TABLES
+from magma_gpu.stages import stage_inputs
 from magma_gpu.store import Entry, Manifest, Store, stable_hash
 from magma_pipelines.jobs import JOBS
 from magma_pipelines.worker import ingest_key
@@ -149,28 +149,35 @@ def _recover(store: Store, wanted: Manifest) -> Manifest | None:
     it belongs together. Of each shard exactly one such set must be there.
     """
     manifest = wanted
+    there = {f for table in TABLES for f in store.shard_files(table)}
+    keys = store.keys("events")
     for shard in range(wanted.num_shards):
-        sets = [_ingested(store, wanted, shard, key) for key in store.keys("events", shard)]
+        sets = [_ingested(store, wanted, shard, key, there) for key in keys.get(shard, ())]
         found = [entries for entries in sets if entries is not None]
         if len(found) != 1:
             return None
         manifest = manifest.with_entries(shard, dict(found[0]))
         for job in JOBS:
-            inputs = {t: e for t in STAGE_INPUTS[job.stage] if (e := manifest.entry(t, shard)) is not None}
-            if len(inputs) < len(STAGE_INPUTS[job.stage]):
+            needed = stage_inputs(job.stage, wanted.config)
+            inputs = {t: e for t in needed if (e := manifest.entry(t, shard)) is not None}
+            if len(inputs) < len(needed):
                 continue
-            shas = (inputs[t].sha256 for t in STAGE_INPUTS[job.stage])
+            shas = (inputs[t].sha256 for t in needed)
             key = stable_hash(wanted.fingerprints[job.stage], *shas)
-            made = {t: e for t in STAGE_TABLES[job.stage] if (e := store.find_table(t, shard, key)) is not None}
+            made = _found(store, job.stage, shard, key, there)
             if len(made) == len(STAGE_TABLES[job.stage]):
                 manifest = manifest.with_entries(shard, dict(made))
     return manifest
 
 
-def _ingested(store: Store, wanted: Manifest, shard: int, key: str) -> dict[str, Entry] | None:
-    tables = STAGE_TABLES["ingest"]
-    entries = {t: e for t in tables if (e := store.find_table(t, shard, key)) is not None}
-    if len(entries) < len(tables):
+def _found(store: Store, stage: str, shard: int, key: str, there: set[str]) -> dict[str, Entry]:
+    tables = [t for t in STAGE_TABLES[stage] if store.file_name(t, shard, key) in there]
+    return {t: e for t in tables if (e := store.find_table(t, shard, key)) is not None}
+
+
+def _ingested(store: Store, wanted: Manifest, shard: int, key: str, there: set[str]) -> dict[str, Entry] | None:
+    entries = _found(store, "ingest", shard, key, there)
+    if len(entries) < len(STAGE_TABLES["ingest"]):
         return None
     contents = {t: store.read_table(e, t) for t, e in entries.items()}
     same = ingest_key(wanted.fingerprints["ingest"], contents)[: len(key)] == key

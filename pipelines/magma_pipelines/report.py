@@ -8,6 +8,7 @@ from typing import Any
 
 from magma_gpu.ingest import IngestCounts
 from magma_gpu.manifest import Entry
+from magma_gpu.schema import STAGES
 from magma_gpu.store import LEDGER, Store
 from magma_pipelines.tasks import PieceDone, ShardDone, ShardFailed
 
@@ -75,7 +76,9 @@ class BuildReport:
     ingest: IngestCounts = field(default_factory=IngestCounts)
     # `read` and `ingest`, then the stages of jobs.py.
     stages: dict[str, StageReport] = field(default_factory=dict)
+    # By the name of a source, for people; two sources of one name may have two formats.
     formats: dict[str, str] = field(default_factory=dict)
+    format_of: dict[Any, str] = field(default_factory=dict)
     failed: list[ShardFailed] = field(default_factory=list)
     skipped_inputs: list[str] = field(default_factory=list)
     # Sentences about what was damaged and is made again.
@@ -172,5 +175,6 @@ def record_failure(store: Store, failure: ShardFailed) -> None:
     store.write_bytes(failure_name(failure.stage, failure.shard), (json.dumps(document, indent=1) + "\n").encode())
 
 
-def forget_failure(store: Store, stage: str, shard: int) -> None:
-    store.remove(failure_name(stage, shard))
+def failure_names(store: Store) -> set[str]:
+    """The files in which failures are written down."""
+    return {f"failed/{stage}/{name}" for stage in ("read", *STAGES) for name in store.place.names(f"failed/{stage}")}

@@ -14,7 +14,7 @@ from magma_gpu.config import Config
 from magma_gpu.errors import StoreError
 from magma_gpu.ingest import distinct_rejected
 from magma_gpu.schema import STAGE_TABLES, TABLES
-from magma_gpu.stages import STAGE_INPUTS
+from magma_gpu.stages import stage_inputs
 from magma_gpu.store import Entry, Manifest, Store, shard_of, stable_hash
 from magma_pipelines.build import wanted_manifest
 from magma_pipelines.jobs import JOBS
@@ -57,7 +57,8 @@ def _write_shard(store: Store, old: Manifest, new: Manifest, shard: int) -> dict
         # A stage that an old shard lacks is lacking in the new ones that come from it.
         if any(old.entry(t, s) is None for t in outputs for s in sources):
             continue
-        key = stable_hash(new.fingerprints[job.stage], *(made[t].sha256 for t in STAGE_INPUTS[job.stage]))
+        inputs = stage_inputs(job.stage, new.config)
+        key = stable_hash(new.fingerprints[job.stage], *(made[t].sha256 for t in inputs))
         for table in outputs:
             made[table] = store.write_table(table, shard, key, _select(store, old, new, sources, shard, table))
     return made

@@ -9,10 +9,10 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from magma_gpu.schema import STAGE_TABLES, STAGES
-from magma_gpu.stages import STAGE_INPUTS
+from magma_gpu.stages import stage_inputs
 from magma_gpu.store import Entry, Manifest, Store, stable_hash
 from magma_pipelines.jobs import JOBS
-from magma_pipelines.report import BuildReport, forget_failure, record_failure
+from magma_pipelines.report import BuildReport, failure_name, failure_names, record_failure
 from magma_pipelines.tasks import OtherShard, Outcome, PieceDone, ReduceTask, ShardFailed, ShardTask, Task
 
 # Seconds between two writes of building.json, and how many times longer than a write the wait is at least.
@@ -43,6 +43,10 @@ class Plan:
         self._ingesting = {t.shard for t in reduces}
         self._running: set[tuple[str, int]] = set()
         self._broken: set[int] = set()
+        # Looked up once: a folder with many files may lie on the other end of a network.
+        later = [stage for stage in STAGES if stage != "ingest"]
+        self._left = {f for stage in later for t in STAGE_TABLES[stage] for f in store.shard_files(t)}
+        self._failures = failure_names(store)
         self._saved = manifest
         self._save_after = time.perf_counter() + _SAVE_EVERY_S
 
@@ -68,7 +72,8 @@ class Plan:
             record_failure(self._store, outcome)
             return ()
         self._report.add_shard(outcome)
-        forget_failure(self._store, outcome.stage, shard)
+        if (name := failure_name(outcome.stage, shard)) in self._failures:
+            self._store.remove(name)
         self._set(shard, outcome.stage, outcome.outputs)
         ready = list(self._next(shard))
         self._save()
@@ -81,11 +86,12 @@ class Plan:
             stage = job.stage
             if (stage, shard) in self._running:
                 continue
-            inputs = {t: e for t in STAGE_INPUTS[stage] if (e := self.manifest.entry(t, shard)) is not None}
-            if len(inputs) < len(STAGE_INPUTS[stage]):
+            wanted = stage_inputs(stage, self.manifest.config)
+            inputs = {t: e for t in wanted if (e := self.manifest.entry(t, shard)) is not None}
+            if len(inputs) < len(wanted):
                 self._outdate(stage, shard, keep=job.reuses)
                 continue
-            key = stable_hash(self.manifest.fingerprints[stage], *(inputs[t].sha256 for t in STAGE_INPUTS[stage]))
+            key = stable_hash(self.manifest.fingerprints[stage], *(inputs[t].sha256 for t in wanted))
             names = {t: self._store.file_name(t, shard, key) for t in STAGE_TABLES[stage]}
             redo = (stage, shard) in self._redo
             present = all((e := self.manifest.entry(t, shard)) is not None and e.file == n for t, n in names.items())
@@ -95,13 +101,19 @@ class Plan:
             if number > self._last:
                 continue
             self._redo.discard((stage, shard))
-            found = {t: e for t in names if (e := self._store.find_table(t, shard, key)) is not None}
-            if len(found) == len(names) and not redo:
+            if not redo and (found := self._finished(shard, key, names)):
                 self._set(shard, stage, found)
                 self._report.stage(stage).shards_adopted += 1
                 continue
             self._running.add((stage, shard))
             yield ShardTask(stage, shard, key, inputs, tuple(self._previous(stage, shard)))
+
+    def _finished(self, shard: int, key: str, names: dict[str, str]) -> dict[str, Entry]:
+        """What a run that did not end has made of a shard under these names; nothing unless all of it is sound."""
+        if not self._left.issuperset(names.values()):
+            return {}
+        found = {t: e for t in names if (e := self._store.find_table(t, shard, key)) is not None}
+        return found if len(found) == len(names) else {}
 
     def _set(self, shard: int, stage: str, entries: dict[str, Entry]) -> None:
         self.manifest = self.manifest.with_entries(shard, dict(entries))

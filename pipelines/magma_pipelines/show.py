@@ -1,5 +1,6 @@
 """Results as people read them on a terminal; every function takes the JSON document of a command and returns text."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,10 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
         f"{turns['in']} turns in = {turns['new']} new + {turns['unchanged']} unchanged + "
         f"{turns['duplicates']} duplicates + {turns['rejected']} rejected"
     ]
+    formats = Counter(report["formats"].values())
+    if formats:
+        files = ", ".join(f"{name} ({count} {'file' if count == 1 else 'files'})" for name, count in formats.items())
+        lines.append(f"  read as {files}")
     lines += [f"  rejected: {count} x {reason}" for reason, count in report["rejected_by_reason"].items()]
     if report["unreadable_times"]:
         lines.append(

@@ -69,6 +69,10 @@ class Spill:
             return None
         return document
 
+    def has_pieces(self) -> bool:
+        """Whether any piece counts."""
+        return any(name.endswith(".json") for name in self._store.place.names(SPILL))
+
     def prune(self, keys: set[str]) -> None:
         """Deletes the pieces of other builds."""
         for name in self._store.place.names(SPILL):

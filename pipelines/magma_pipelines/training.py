@@ -22,7 +22,7 @@ def train_intent(config: Config, questions: Path | None, out: Path | None) -> di
         texts, target = intent.read_questions(source)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"'{source}' must be JSONL with question and intent ({error}).") from None
-    encoder = load_encoder(config.embed, str(pick_device(config.run.device)))
+    encoder = load_encoder(config.embed, str(pick_device(config.run.device)), config.run)
     models, scores = intent.train(texts, target, encoder.encode(texts).x_ND)
     path = out or intent.WEIGHTS
     intent.save(models, str(encoder.identity.get("sha256")), path)

@@ -17,6 +17,7 @@ from magma_gpu.pieces import PieceReader, PieceRows, content_hash, join_pieces
 from magma_gpu.readers.turns import ReadOptions
 from magma_gpu.schema import STAGE_TABLES
 from magma_gpu.store import Entry, Store, parquet_bytes, shard_of, stable_hash
+from magma_pipelines.kept import Kept
 from magma_pipelines.spill import Spill
 from magma_pipelines.tasks import Outcome, PieceDone, PieceTask, ReduceTask, ShardDone, ShardTask, Task
 
@@ -46,7 +47,9 @@ class Worker:
         if (found := spill.find(task.key, content)) is not None:
             return replace(found, shard=task.shard)
         ingest = self.config.ingest
-        reader = PieceReader(task.piece, ReadOptions(memory_id=task.memory_id, date_order=ingest.date_order))
+        fields = self.config.read.columns
+        options = ReadOptions(memory_id=task.memory_id, date_order=ingest.date_order, fields=fields)
+        reader = PieceReader(task.piece, options)
         counts = IngestCounts()
         writer = spill.write(task.key)
         try:
@@ -157,11 +160,19 @@ class Worker:
             for name, table in self._tables(Store(other.root), other.entries).items():
                 previous.setdefault(name, []).append(table)
         joined = {name: pa.concat_tables(parts) for name, parts in previous.items()}
-        result = self._stages[task.stage].run(tables, joined)
+        stage, kept = self._stages[task.stage], None
+        if hasattr(stage, "keep"):
+            kept = Kept(self.store, "extracts", task.shard)
+            stage.keep = kept.add
+            if (rows := kept.read()) is not None:
+                joined["extracts/kept"] = rows
+        result = stage.run(tables, joined)
         assert set(result.tables) == set(STAGE_TABLES[task.stage])
         outputs = {
             name: self.store.write_table(name, task.shard, task.key, table) for name, table in result.tables.items()
         }
+        if kept is not None:
+            kept.clear()
         rows_in = next(iter(tables.values())).num_rows
         seconds = time.perf_counter() - start
         return ShardDone(task.stage, task.shard, outputs, rows_in, result.counts, seconds, load_seconds, self._device())

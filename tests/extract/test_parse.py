@@ -98,7 +98,7 @@ def test_empty_lists_are_a_good_answer() -> None:
         ({"event": -1, "name": "Tomasz"}, "no such event"),
         ({"event": None, "name": "Ines"}, "no such event"),
         ({"event": True, "name": "garage"}, "no such event"),
-        ({"event": 1, "name": "Ines"}, "name not in the event"),
+        ({"event": 1, "name": "Nobody"}, "name not in the event"),
         ({"event": 0, "name": "  "}, "no name"),
         ({"event": 0, "name": ["Ines"]}, "no name"),
         ({"event": 0, "name": "Ines" * 50}, "no name"),
@@ -186,3 +186,28 @@ def test_nothing_raises(value: object, cut: int) -> None:
 @given(st.text(alphabet='{}[]",: \\an1', max_size=60))
 def test_no_text_raises(answer: str) -> None:
     assert parse_answer(answer, _window()).status in ("ok", "repaired", "failed")
+
+
+def test_a_name_goes_to_the_events_in_which_it_stands() -> None:
+    events = ["Rosa called.", "Who?", "Rosa, from Porto. Not Rosalind.", "Rosalind?"]
+    window = Window(
+        memory_id="m",
+        window_id="w",
+        events=tuple(
+            WindowEvent(event_id=f"e{at}", speaker="Ines", role="user", text=text, time=None)
+            for at, text in enumerate(events)
+        ),
+    )
+    items = [
+        {"event": 1, "name": "Rosa", "type": "person", "alias_of": "Porto"},
+        {"event": 3, "name": "Rosa", "type": "person"},
+        {"event": 1, "name": "...", "type": "thing"},
+    ]
+    parsed = parse_answer(json.dumps({"mentions": items, "causal": []}), window)
+    # Part of a word counts only where the model said so itself; an alias does not travel.
+    assert [(m.index, m.surface, m.alias_of) for m in parsed.mentions] == [
+        (0, "Rosa", ""),
+        (2, "Rosa", ""),
+        (3, "Rosa", ""),
+    ]
+    assert parsed.error == "mention: name not in the event (1); mention: name of another event (1)"

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from magma_kernels import backend
-from magma_kernels.semantic_link import LinkResult, _tiled, reference, semantic_link
+from magma_kernels.semantic_link import LinkResult, _numba, _tiled, reference, semantic_link
 from magma_kernels.semantic_link.cases import Case, awkward_cases, duplicates_case, random_case
 
 
@@ -22,10 +22,17 @@ def tiled(case: Case, block: int = 1 << 21) -> LinkResult:
     )
 
 
+def strips(case: Case, **sizes: int) -> LinkResult:
+    return _numba.semantic_link(
+        case.x_ND, case.ptr, case.order_N, case.usable_N, k=case.k, threshold=case.threshold, **sizes
+    )
+
+
 def assert_same(got: LinkResult, want: LinkResult) -> None:
     assert torch.equal(got.src_E, want.src_E)
     assert torch.equal(got.dst_E, want.dst_E)
     assert torch.equal(got.cos_E.view(torch.int32), want.cos_E.view(torch.int32))
+    assert torch.equal(got.capped_N, want.capped_N)
 
 
 def edges(result: LinkResult) -> list[tuple[int, int, float]]:
@@ -43,7 +50,8 @@ def by_loops(case: Case) -> list[tuple[int, int, float]]:
             total = 0.0
             for a, b in zip(x[i], x[j], strict=True):
                 total += a * b
-            cos[i, j] = float(np.float32(total))
+            # At most 1, and 1 between equal rows.
+            cos[i, j] = 1.0 if x[i] == x[j] else min(float(np.float32(total)), 1.0)
         for i in nodes:
             others = sorted((j for j in nodes if j != i), key=lambda j: (-cos[i, j], order[j]))
             near[i] = others[: case.k]
@@ -53,7 +61,7 @@ def by_loops(case: Case) -> list[tuple[int, int, float]]:
     return found
 
 
-BOTH = pytest.mark.parametrize("search", [defined, tiled], ids=["reference", "tiled"])
+BOTH = pytest.mark.parametrize("search", [defined, tiled, strips], ids=["reference", "tiled", "numba"])
 
 # Rows 0 and 1 are equal, 2 is at 0.6 to them and at 0.8 to 3; 0 and 3 are at right angles. Row 4 is not
 # usable.
@@ -104,6 +112,7 @@ def test_awkward_shapes(case):
     want = defined(case)
     assert edges(want) == by_loops(case)
     assert_same(tiled(case), want)
+    assert_same(strips(case), want)
 
 
 def test_random_memories():
@@ -115,6 +124,9 @@ def test_random_memories():
             assert edges(want) == by_loops(case)
         for block in (1, 300, 1 << 21):
             assert_same(tiled(case, block), want)
+        for strip in (1, 7, 128):
+            assert_same(strips(case, strip=strip), want)
+        assert_same(strips(case, large=5, large_strip=3), want)
         total += want.src_E.shape[0]
     assert total > 1000
 

@@ -80,3 +80,18 @@ def only_file(root: Path, table: str, shard: int) -> Path:
 
 def ready() -> None:
     """Called in every Ray worker of a test; importing this module has already made it log and die."""
+
+
+def log_shares() -> None:
+    """Called in every Ray worker of a test: each stage logs what its actor holds of the machine."""
+    import ray
+
+    from magma_pipelines.worker import Worker
+
+    stage = Worker._stage
+
+    def logged(self: Any, task: Any) -> Any:
+        CRASH._log("share", [task.stage, ray.get_runtime_context().get_assigned_resources()])
+        return stage(self, task)
+
+    Worker._stage = logged  # type: ignore[method-assign]

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import crash_stores as stores
 import pytest
 
+from magma_gpu.config import Config
 from magma_gpu.errors import StoreError
 from magma_gpu.memory import Memory
 from magma_gpu.schema import TABLES
@@ -21,9 +22,12 @@ from magma_gpu.store import Store
 from magma_gpu.verify import verify
 from magma_pipelines.cli import main
 from magma_pipelines.forget import forget
+from magma_pipelines.local_runner import LocalRunner
 from magma_pipelines.merge import merge
 from magma_pipelines.reshard import reshard
+from magma_pipelines.runner import Then
 from magma_pipelines.status import status
+from magma_pipelines.tasks import Outcome, Task
 
 pytest.importorskip("moto")
 pytest.importorskip("flask")
@@ -102,6 +106,36 @@ def test_build_killed_around_the_commit_goes_on(bucket: str, local: Path, log: P
         assert _content(url) == stores.content(local)
         if point != "written:30":
             assert "text" not in stores.CRASH.work_of(tmp_path / f"{number}-again")
+
+
+class _Slow(LocalRunner):
+    """Lets another build of the same store begin and end when its own last shard is done."""
+
+    other: Callable[[], object]
+    left = 4
+
+    def run(self, root: str, config: Config, tasks: Sequence[Task], then: Then) -> Iterator[Outcome]:
+        for outcome in super().run(root, config, tasks, then):
+            self.left -= outcome.stage == "resolve"
+            if self.left == 0:
+                self.left = -1
+                self.other()
+            yield outcome
+
+
+def test_two_builds_of_a_bucket_do_not_overwrite_each_other(bucket: str, log: Path, tmp_path: Path) -> None:
+    """A bucket has no lock: the build that comes later stops, and what the other has committed stays."""
+    url = bucket.format("two")
+    new = tmp_path / "b.jsonl"
+    stores.CRASH.write_log(new, 30, 2)
+    runner = _Slow()
+    runner.other = lambda: stores.make([new], Path(url))
+    with pytest.raises(StoreError, match="Another build has committed to"):
+        stores.make([log], Path(url), runner=runner)
+    # The other one went on from what the first had put together, so nothing of either is lost.
+    stores.make([log, new], tmp_path / "both")
+    assert _content(url) == stores.content(tmp_path / "both")
+    assert not stores.make([log], Path(url)).changed
 
 
 def test_damage_in_a_bucket_is_repaired(bucket: str, local: Path, log: Path) -> None:

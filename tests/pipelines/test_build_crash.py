@@ -9,7 +9,8 @@ import pytest
 
 from magma_gpu.config import Config
 from magma_pipelines import schedule
-from magma_pipelines.runner import LocalRunner, Then
+from magma_pipelines.local_runner import LocalRunner
+from magma_pipelines.runner import Then
 from magma_pipelines.tasks import Outcome, Task
 
 SETTINGS = ["--set", "embed.encoder=hash", "--set", "ingest.num_shards=4", "--device", "cpu", "--quiet"]

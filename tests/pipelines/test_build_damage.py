@@ -223,6 +223,20 @@ def test_obvious_lack_of_room_stops_before_work(
         stores.make(logs, tmp_path / "out")
 
 
+def test_room_for_a_vector_of_every_line_is_wanted(
+    tmp_path: Path, logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = logs[0].stat().st_size
+    free = size * 2
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(free * 2, free, free))  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match=r"needs about 0\.2 MB"):
+        stores.make(logs[:1], tmp_path / "out", stores.config(embed={"hash_dim": 1024}))
+    stores.make(logs[:1], tmp_path / "out", stores.config(embed={"hash_dim": 64}))
+    # Nothing but what is new needs room where the logs are in already.
+    free = size * 3 // 4
+    stores.make(logs[:1], tmp_path / "out", stores.config(embed={"hash_dim": 64}))
+
+
 def test_second_build_of_a_store_is_refused(store: Path, logs: tuple[Path, Path]) -> None:
     with Store(store).lock(), pytest.raises(StoreError, match="Another build is writing"):
         stores.make(logs, store)
@@ -242,3 +256,26 @@ def test_another_model_is_refused_before_any_work(
     assert report.stage("embed").counts["reused"] == 0
     stores.make(logs[:1], store.with_name("fresh"), settings)
     assert stores.content(store) == stores.content(store.with_name("fresh"))
+
+
+def test_refused_build_leaves_no_folder_behind(
+    tmp_path: Path, logs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert main(["build", str(broken), "--out", str(out), "--quiet"]) == 2
+    assert not out.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1000, 900, 100))  # type: ignore[attr-defined]
+        with pytest.raises(StoreError, match="MB free"):
+            stores.make(logs, out)
+        assert not out.exists()
+        # What was there stays, and the next build is not told that one was begun.
+        out.mkdir()
+        (out / "notes.txt").write_text("mine")
+        with pytest.raises(StoreError, match="MB free"):
+            stores.make(logs, out)
+    assert {p.name for p in out.iterdir()} == {"notes.txt", ".lock"}
+    stores.make(logs, out)
+    assert verify(Store(out)).clean

@@ -1,13 +1,16 @@
 """Large files in pieces: the rows are those of one reader that read the whole file."""
 
+import itertools
 import json
 import random
 from pathlib import Path
 
 import crash_stores as stores
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from magma_gpu.pieces import Piece, split_source
+from magma_gpu.pieces import Piece, content_hash, split_source
 from magma_gpu.readers import find_sources
 
 
@@ -81,4 +84,76 @@ def test_lines_of_conversations_are_read_whole(tmp_path: Path) -> None:
     log.write_text("".join(json.dumps(r) + "\n" for r in rows))
     stores.make([log], tmp_path / "whole", until="ingest", format="jsonl")
     stores.make([log], tmp_path / "pieces", until="ingest", format="jsonl", piece_bytes=500)
+    assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")
+
+
+def _parquet(path: Path, num_rows: int, *, rows_per_group: int) -> None:
+    """The rows of a log as a Parquet file: equal turns without ids, missing cells, rows without a text."""
+    log = path.with_suffix(".jsonl")
+    _log(log, num_rows)
+    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+    log.unlink()
+    columns = ("user_id", "session_id", "id", "text", "time", "seq")
+    pq.write_table(
+        pa.table({c: [r.get(c) for r in rows] for c in columns}),
+        path,
+        row_group_size=rows_per_group,
+        compression="none",
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_row_groups_make_the_rows_of_the_whole(tmp_path: Path, workers: int) -> None:
+    log = tmp_path / "log.parquet"
+    _parquet(log, 400, rows_per_group=23)
+    source = find_sources([str(log)])[0]
+    cuts = [(p.first, p.last) for p in split_source(source, "parquet", 1500)]
+    assert len(cuts) > 5
+    assert cuts[0][0] == 0
+    assert cuts[-1][1] == pq.read_metadata(log).num_row_groups
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(cuts))
+    whole = stores.make([log], tmp_path / "whole", until="ingest")
+    settings = stores.config(run={"num_workers": workers})
+    pieces = stores.make([log], tmp_path / "pieces", settings, until="ingest", piece_bytes=1500)
+    assert whole.stage("read").shards == 1
+    assert pieces.stage("read").shards == len(cuts)
+    assert pieces.to_json()["turns"] == whole.to_json()["turns"]
+    assert pieces.ingest.by_reason == whole.ingest.by_reason
+    assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")
+
+
+def test_pieces_of_parquet_are_known_again_by_their_bytes(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    _parquet(log, 200, rows_per_group=20)
+    source = find_sources([str(log)])[0]
+    pieces = split_source(source, "parquet", 1500)
+    before = [content_hash(p) for p in pieces]
+    assert len(set(before)) == len(pieces) > 3
+    assert [content_hash(p) for p in pieces] == before
+    data = bytearray(log.read_bytes())
+    at = data.rindex(b"Monday")
+    data[at : at + 6] = b"Friday"
+    log.write_bytes(bytes(data))
+    changed = [a != b for a, b in zip(before, [content_hash(p) for p in pieces], strict=True)]
+    assert sum(changed) == 1
+
+
+@pytest.mark.parametrize("what", ["conversations", "broken"])
+def test_parquet_that_only_one_reader_can_tell_is_read_whole(tmp_path: Path, what: str) -> None:
+    log = tmp_path / "log.parquet"
+    rows: list[dict[str, object]] = [{"text": f"turn {i}", "messages": None} for i in range(1200)]
+    if what == "conversations":
+        rows[70:80] = [{"text": None, "messages": [{"role": "user", "content": f"talk {i}"}]} for i in range(10)]
+    message = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    table = pa.table({"text": [r["text"] for r in rows], "messages": pa.array([r["messages"] for r in rows], message)})
+    pq.write_table(table, log, row_group_size=10, compression="snappy", use_dictionary=False)
+    if what == "broken":
+        data = bytearray(log.read_bytes())
+        at = pq.read_metadata(log).row_group(110).column(0).data_page_offset
+        data[at : at + 30] = bytes(30)
+        log.write_bytes(bytes(data))
+    whole = stores.make([log], tmp_path / "whole", until="ingest")
+    pieces = stores.make([log], tmp_path / "pieces", until="ingest", piece_bytes=1500)
+    assert pieces.to_json()["turns"] == whole.to_json()["turns"]
+    assert whole.ingest.by_reason == ({"broken Parquet": 1} if what == "broken" else {})
     assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")

@@ -10,7 +10,8 @@ import pytest
 from magma_gpu.config import Config
 from magma_gpu.store import Store
 from magma_gpu.verify import verify
-from magma_pipelines.runner import LocalRunner, Then
+from magma_pipelines.local_runner import LocalRunner
+from magma_pipelines.runner import Then
 from magma_pipelines.tasks import Outcome, Task
 from magma_pipelines.worker import Worker
 

@@ -1,4 +1,4 @@
-"""Exports of chat apps with JSON inside: ChatGPT, ShareGPT, Telegram, Slack, Instagram, MemoryBank."""
+"""Exports of chat apps with JSON inside: ChatGPT, Claude, ShareGPT, Telegram, Slack, Discord, Instagram, MemoryBank."""
 
 import json
 import zipfile
@@ -362,3 +362,166 @@ def test_slack_folder_and_archive_are_equal(tmp_path):
     assert len(found[0]) == num_messages
     assert {row[0] for row in found[0]} == {"enrique", "traveling-sailor"}
     assert not any(row[3] and row[3].startswith("U0") for row in found[0])
+
+
+def _said(number, sender="human", **more):
+    return {"uuid": f"u{number}", "sender": sender, "text": f"text {number}", **more}
+
+
+def test_claude_export(tmp_path):
+    answer = _said(
+        2,
+        "assistant",
+        created_at="2024-05-01T10:00:05Z",
+        text="This block is not supported.",
+        content=[
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "text", "text": "It is"},
+            {"type": "tool_use", "name": "look", "input": {"text": 5}},
+            {"type": "text", "text": "raining."},
+        ],
+    )
+    talk = {
+        "uuid": "c1",
+        "name": "Weather",
+        "created_at": "2024-05-01T10:00:00Z",
+        "chat_messages": [_said(1), answer, _said(3, text="", content=[]), 5],
+    }
+    records = read(write(tmp_path, [talk, {"uuid": "c2", "chat_messages": []}, 7], "conversations.json"), "claude")
+    assert records[1] == Turn(
+        memory_id="conversations",
+        session_id="c1",
+        turn_id="u2",
+        speaker=None,
+        role="assistant",
+        text="It is\nraining.",
+        time="2024-05-01T10:00:05Z",
+        seq=1,
+        session_time="2024-05-01T10:00:00Z",
+        session_title="Weather",
+        source="conversations.json",
+        line=2,
+    )
+    assert texts(records) == ["text 1", "It is\nraining.", "no text", "not an object", "not a conversation"]
+    assert records[0].role == "user"
+
+
+@pytest.mark.parametrize(("leaf", "path"), [(None, ["a", "c", "d"]), ("b", ["a", "b"]), ("gone", ["a", "c", "d"])])
+def test_claude_branches(tmp_path, leaf, path):
+    root = "00000000-0000-4000-8000-000000000000"
+    tree = {"a": root, "b": "a", "c": "a", "d": "c"}
+    said = [{**_said(0), "uuid": name, "parent_message_uuid": before} for name, before in tree.items()]
+    records = read(
+        write(tmp_path, {"uuid": "c", "chat_messages": said, "current_leaf_message_uuid": leaf}),
+        "claude",
+        memory_id="me",
+    )
+    assert [r.turn_id for r in records if isinstance(r, Turn)] == path
+    assert {r.reason for r in records if isinstance(r, Reject)} == {"abandoned branch"}
+    assert len(records) == 4
+    assert {r.memory_id for r in records} == {"me"}
+    # Where the chain breaks off, or runs in a circle, every message counts.
+    said[2]["parent_message_uuid"] = "elsewhere" if leaf else "d"
+    records = read(write(tmp_path, {"uuid": "c", "chat_messages": said}), "claude")
+    assert [r.turn_id for r in records] == ["a", "b", "c", "d"]
+
+
+def test_claude_archive_and_its_other_files(tmp_path):
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.writestr("conversations.json", json.dumps([{"uuid": "c", "chat_messages": [_said(1)]}]))
+        archive.writestr("users.json", '[{"uuid": "u", "full_name": "Ana"}]')
+        archive.writestr("projects.json", "[]")
+    sources = find_sources([str(tmp_path)])
+    assert [detect_format(source) for source in sources] == ["claude"] * 3
+    assert [r.text for s in sources for r in read_source(s, "claude", memory_id=None)] == ["text 1"]
+
+
+DISCORD = {
+    "guild": {"id": "1", "name": "Boats", "iconUrl": "x"},
+    "channel": {"id": "77", "type": "GuildTextChat", "category": "Text", "name": "general", "topic": None},
+    "dateRange": {"after": None, "before": None},
+    "messages": [
+        {
+            "id": "100",
+            "type": "Default",
+            "timestamp": "2024-03-01T09:00:00.123+00:00",
+            "timestampEdited": None,
+            "content": "Who has the key?",
+            "author": {"id": "5", "name": "ana_f", "nickname": "Ana", "isBot": False},
+            "attachments": [],
+            "embeds": [],
+        },
+        {
+            "id": "101",
+            "type": "Reply",
+            "timestamp": "2024-03-01T09:01:00+00:00",
+            "content": "Me.",
+            "author": {"id": "6", "name": "wes"},
+            "reference": {"messageId": "100", "channelId": "77", "guildId": "1"},
+        },
+        {
+            "id": "102",
+            "type": "GuildMemberJoin",
+            "timestamp": "2024-03-01T09:02:00+00:00",
+            "content": "Joined the server.",
+            "author": {"id": "7", "name": "olu"},
+        },
+        {
+            "id": "103",
+            "type": "Default",
+            "content": "",
+            "author": {"name": "ci"},
+            "embeds": [{"title": "Build failed"}],
+        },
+        {"id": "104", "type": "Default", "content": "", "author": None, "attachments": [{"fileName": "p.png"}]},
+        7,
+    ],
+    "messageCount": 6,
+}
+
+
+def test_discord_channel(tmp_path):
+    records = read(write(tmp_path, DISCORD, "Boats - general [77].json"), "discord")
+    assert records[1] == Turn(
+        memory_id="77",
+        session_id="77",
+        turn_id="101",
+        speaker="wes",
+        role="other",
+        text="Me.",
+        time="2024-03-01T09:01:00+00:00",
+        seq=1,
+        reply_to="100",
+        session_title="Boats / general",
+        source="Boats - general [77].json",
+        line=2,
+    )
+    assert texts(records) == [
+        "Who has the key?",
+        "Me.",
+        "Joined the server.",
+        "Build failed",
+        "no text",
+        "not an object",
+    ]
+    assert [(r.speaker, r.role) for r in records[:4]] == [
+        ("Ana", "other"),
+        ("wes", "other"),
+        (None, "system"),
+        ("ci", "other"),
+    ]
+    assert {r.memory_id for r in read(tmp_path / "Boats - general [77].json", "discord", memory_id="me")} == {"me"}
+
+
+def test_discord_cut_and_empty(tmp_path):
+    text = json.dumps(DISCORD)
+    assert texts(read(write(tmp_path, text[: text.index('"Joined')]), "discord")) == [
+        "Who has the key?",
+        "Me.",
+        "broken JSON",
+    ]
+    assert read(write(tmp_path, {**DISCORD, "messages": []}), "discord") == []
+    assert texts(list(read_source(Source(write(tmp_path, [1, {}]), "x.json"), "discord", memory_id=None))) == [
+        "not a channel",
+        "not a channel",
+    ]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from magma_gpu.readers import Source, read_source
+from magma_gpu.errors import InputError
+from magma_gpu.readers import Source, detect_format, read_source
 from magma_gpu.readers import lines as lines_module
 from magma_gpu.types import Reject, Turn
 
@@ -98,6 +99,9 @@ def test_memory_and_session(tmp_path, row, given, memory_id, session_id):
         ({"role": "Narrator"}, "Narrator", "other"),
         ({"from": 12}, "12", "other"),
         ({"speaker": ""}, None, "other"),
+        ({"author": {"id": "5", "username": "ana", "global_name": " Ana "}}, "Ana", "other"),
+        ({"author": {"id": 5, "name": None}}, "5", "other"),
+        ({"author": {}}, None, "other"),
     ],
 )
 def test_who(tmp_path, row, speaker, role):
@@ -232,3 +236,25 @@ def test_columns_of_other_names(tmp_path):
     row = {"body": "hi", "text": "not this", "who": "Ana", "chat": "c"}
     turn = one(tmp_path, row, fields={"text": "body", "speaker": "who", "session_id": "chat"})
     assert (turn.text, turn.speaker, turn.session_id) == ("hi", "Ana", "c")
+
+
+def test_columns_inside_objects_and_formats_told_by_them(tmp_path):
+    fields = {"text": "body.plain", "speaker": "author.name", "time": "sent"}
+    row = {"author": {"name": "Ana"}, "body": {"plain": "hi"}, "sent": 5}
+    turn = one(tmp_path, row, fields=fields)
+    assert (turn.text, turn.speaker, turn.time) == ("hi", "Ana", 5)
+    assert [r.reason for r in read(tmp_path, {"body": "hi"}, {"body": {"plain": [1]}}, fields=fields)] == [
+        "no text",
+        "text of a wrong type",
+    ]
+    for name, content, format_ in (
+        ("a.jsonl", json.dumps(row) + "\n" + json.dumps(row), "jsonl"),
+        ("b.json", json.dumps([row]), "openai"),
+        ("c.csv", "Sent;Body.Plain\n1;hi\n", "csv"),
+    ):
+        (tmp_path / name).write_text(content)
+        source = Source(tmp_path / name, name)
+        with pytest.raises(InputError, match="looks like none of"):
+            detect_format(source)
+        assert detect_format(source, fields) == format_
+        assert {r.text for r in read_source(source, format_, memory_id=None, fields=fields)} == {"hi"}

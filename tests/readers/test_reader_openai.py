@@ -149,3 +149,42 @@ def test_strange_items_are_counted(tmp_path):
         "not an object",
         "not a conversation",
     ]
+
+
+def test_sessions_of_one_memory(tmp_path):
+    talks = [{"session_id": "s1", "title": "T", "messages": [HI, YO]}, {"messages": [HI]}, 5]
+    records = read(tmp_path, {"about": 1, "sessions": talks, "qa": []})
+    assert [(r.memory_id, r.session_id, r.session_title, r.text) for r in records[:3]] == [
+        ("chat", "s1", "T", "hi"),
+        ("chat", "s1", "T", "yo"),
+        ("chat", "chat-1", None, "hi"),
+    ]
+    assert records[3].reason == "not an object"
+    records = read(tmp_path, {"user_id": "ana", "sessions": talks[:2]}, memory_id="given")
+    assert {r.memory_id for r in records} == {"ana"}
+    assert {r.memory_id for r in read(tmp_path, {"sessions": talks[:2]}, memory_id="given")} == {"given"}
+
+
+def test_pairs_of_question_and_answer(tmp_path):
+    rows = [
+        {"id": 7, "user_input": "hi", "agent_response": "yo", "timestamp": "2025-06-01 10:00:00", "user_id": "u"},
+        {"user_input": "and?", "agent_response": ""},
+        5,
+    ]
+    for name, content in (("x.json", json.dumps(rows)), ("y.jsonl", "\n".join(map(json.dumps, rows)))):
+        (tmp_path / name).write_text(content)
+        source = Source(tmp_path / name, name)
+        assert detect_format(source) == "pairs"
+        records = list(read_source(source, "pairs", memory_id=None))
+        assert [(r.memory_id, r.role, r.text, r.turn_id, r.time) for r in records[:2]] == [
+            ("u", "user", "hi", None, "2025-06-01 10:00:00"),
+            ("u", "assistant", "yo", None, "2025-06-01 10:00:00"),
+        ]
+        assert [getattr(r, "reason", r.seq if isinstance(r, Turn) else 0) for r in records[2:]] == [
+            0,
+            "no text",
+            "not an object",
+        ]
+    (tmp_path / "z.json").write_text(json.dumps([{"prompt": "p", "completion": "c", "text": "t"}]))
+    with pytest.raises(InputError, match="openai and pairs"):
+        detect_format(Source(tmp_path / "z.json", "z.json"))

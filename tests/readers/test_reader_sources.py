@@ -136,7 +136,7 @@ def test_a_cut_gzip_yields_what_was_readable_and_one_reject_for_the_rest(tmp_pat
 
 
 def test_a_gzip_that_grows_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("magma_gpu.readers.source._FREE_BYTES", 1 << 20)
+    monkeypatch.setattr("magma_gpu.readers.source.FREE_BYTES", 1 << 20)
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(b" " * (16 << 20)))
     source = find_sources([str(tmp_path)])[0]
     with pytest.raises(InputError, match="compressed size"):
@@ -180,3 +180,48 @@ def test_zip_members_are_sources_and_never_touch_the_disk(tmp_path):
     for source in sources:
         assert [turn.text for turn in read_source(source, detect_format(source), memory_id=None)] == ["hi"]
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["in", "x.zip"]
+
+
+def test_gzip_inside_an_archive_is_read_and_bounded(tmp_path, monkeypatch):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("chat.jsonl.gz", gzip.compress(ROW.encode()))
+        archive.writestr(
+            "cut.jsonl.gz", gzip.compress(b"".join(b'{"text": "%d"}\n' % (i * 7919) for i in range(9000)))[:9000]
+        )
+    whole, cut = find_sources([str(path)])
+    (turn,) = read_source(whole, detect_format(whole), memory_id=None)
+    assert (turn.memory_id, turn.text) == ("chat", "hi")
+    records = list(read_source(cut, detect_format(cut), memory_id=None))
+    assert len(records) > 500
+    assert records[-1].reason == "damaged file"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bomb.jsonl.gz", gzip.compress(b" " * (16 << 20)))
+    monkeypatch.setattr("magma_gpu.readers.source.FREE_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="compressed size"):
+        list(read_source(find_sources([str(path)])[0], "jsonl", memory_id=None))
+
+
+@pytest.mark.parametrize("cut", [60, 500, 5000, 20_000])
+def test_a_cut_gzip_gives_every_line_before_the_cut(tmp_path, cut):
+    import zlib
+
+    packed = gzip.compress("".join(f'{{"text": "row {i * 7919 % 100_003}"}}\n' for i in range(20_000)).encode())[:cut]
+    (tmp_path / "x.jsonl.gz").write_bytes(packed)
+    there = zlib.decompressobj(wbits=31).decompress(packed)
+    records = list(read_source(find_sources([str(tmp_path)])[0], "jsonl", memory_id=None))
+    assert sum(hasattr(r, "text") for r in records) == there.count(b"\n")
+    assert records[-1].reason == "damaged file"
+
+
+def test_an_archive_whose_content_is_damaged_is_one_sentence(tmp_path):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.jsonl", ROW * 100)
+    content = bytearray(path.read_bytes())
+    at = 30 + len("x.jsonl")
+    content[at : at + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    (source,) = find_sources([str(path)])
+    with pytest.raises(InputError, match=r"cannot be read|damaged|looks like none"):
+        list(read_source(source, detect_format(source), memory_id=None))

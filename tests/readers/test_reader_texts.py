@@ -59,10 +59,36 @@ def test_stamps(line, time):
     assert (header.time("day"), header.rest) == (time, "Ines: hi")
 
 
+LOCALES = """
+[12/30/23, 9:05:01 PM] / 12/30/23, 9:05 PM - / [30/12/2023, 21:05:01] / 30/12/23, 9:05 pm - / 30.12.23, 21:05 -
+[30.12.23, 21:05:01] / 30/12/2023 à 21:05 - / [30/12/2023 à 21:05:01] / 30/12/23 9:05 p. m. - / 30/12/2023 21:05 -
+30-12-2023 21:05 - / 2023-12-30 21:05 - / 30.12.2023 21.05 - / 30.12.2023 klo 21.05 - / 30. 12. 2023 21:05 -
+2023. 12. 30. 21:05 - / 30. 12. 2023. u 21:05 - / 30.12.23 г., 21:05 - / 30.12.2023. 21:05 - / 30/12/2023، 9:05 م -
+٣٠‏/١٢‏/٢٠٢٣، ٩:٠٥ م - / ۲۰۲۳/۱۲/۳۰،‏ ۲۱:۰۵ - / 30/12/23, 9:05 अपराह्न - / 2023/12/30 21:05 -
+[2023/12/30 下午9:05:01] / 2023/12/30 下午9:05 - / 2023年12月30日 下午9:05 - / 2023. 12. 30. 오후 9:05 -
+2023년 12월 30일 오후 9:05 - / [2023. 12. 30. 오후 9:05:01] / 30/12/23 21.05 - / 21:05, 30/12/2023 -
+30/12/2566 21:05 - / 2023-12-30, 9:05 p.m. - / 30/12/23, 9:05 μ.μ. - / 30/12/23, 21:05:01: / 30/12/2023, 9:05 PTG -
+[21:05, 30/12/2023] / 30/12/23, 9:05 nachm. - / ৩০/১২/২৩, ৯:০৫ PM -
+"""
+
+
+def test_stamps_of_many_languages():
+    found = {}
+    for stamp in LOCALES.replace("\n", " / ").strip(" /").split(" / "):
+        header = parse_header(f"{stamp} Ines: hi: 9:05")
+        time = header and (header.time("day") or header.time("month"))
+        found[stamp] = (time and time[:16], header and header.rest)
+    assert len(found) == 40
+    assert {stamp: f for stamp, f in found.items() if f != ("2023-12-30T21:05", "Ines: hi: 9:05")} == {}
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "hello",
+        "30/12/23, 21:05: a plan",
+        "2023年12月 a plan",
+        "21:05 - a plan",
         "",
         "2/11/19: Arrival",
         "30/12/2023 21:05 Ines: hi",
@@ -345,4 +371,50 @@ def test_csv_cells_and_lines_too_long(tmp_path, monkeypatch):
     records = chat(tmp_path, *rows, name="x.csv", format_="csv")
     assert records[0].reason == "broken CSV"
     assert records[1].text == "short"
-    assert records[2].reason == "broken CSV"
+    assert records[2].reason == "quote not closed"
+    # No line is lost, whatever is made of it.
+    assert [r.line for r in records] == list(range(2, 24))
+
+
+HEAD = "text,speaker"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        # Never closed: its line is lost, and nothing behind it.
+        (["one,A", '"two,B', "three,A", "four,B"], ["one", "quote not closed", "three", "four"]),
+        # Closed by the next quoted cell only.
+        (["one,A", '"two,B', "three,A", '"four",B', "five,A"], ["one", "quote not closed", "three", "four", "five"]),
+        # What follows may be the rest of a cell of many lines, which is no row.
+        (["one,A", '"two', "and more", "and more"], ["one", *["quote not closed"] * 3]),
+        (['"a ""b"" c\nd",A', "two,B"], ['a "b" c\nd', "two"]),
+        # Quotes that are not doubled are what they are.
+        (['"one" and two,A', 'say "hi",B', '"x"y"z",A'], ["one and two", 'say "hi"', 'xy"z"']),
+        (["one,A", '"two,B', '"three,A', '"four,B', "five,A"], ["one", *["quote not closed"] * 3, "five"]),
+        (["one,A", '"'], ["one", "quote not closed"]),
+        (["a\rb,A", "two,B"], ["broken CSV", "two"]),
+    ],
+)
+def test_csv_quotes(tmp_path, rows, found):
+    records = chat(tmp_path, HEAD, *rows, name="x.csv", format_="csv")
+    assert [getattr(r, "text", None) or r.reason for r in records] == found
+
+
+def test_csv_lines_are_read_again_only_so_often(tmp_path, monkeypatch):
+    monkeypatch.setattr("magma_gpu.readers.csv_table._MAX_AGAIN_CHARS", 100)
+    rows = ["one,A", '"two,B', *["x" * 30 + ",A"] * 9]
+    records = chat(tmp_path, HEAD, *rows, name="x.csv", format_="csv")
+    assert [getattr(r, "text", None) or r.reason for r in records] == ["one", *["quote not closed"] * 10]
+    assert [r.line for r in records] == list(range(2, 13))
+
+
+def test_csv_line_too_long_inside_an_open_quote(tmp_path, monkeypatch):
+    monkeypatch.setattr("magma_gpu.readers.csv_table.MAX_LINE_CHARS", 1000)
+    records = chat(tmp_path, HEAD, '"one,A', "two,B", "x" * 3000, "three,B", name="x.csv", format_="csv")
+    assert [(r.line, getattr(r, "text", None) or r.reason) for r in records] == [
+        (2, "quote not closed"),
+        (3, "two"),
+        (4, "broken CSV"),
+        (5, "three"),
+    ]

@@ -42,16 +42,52 @@ locomo = load("time_layer_locomo")
         ("The weekend after 3June, 2022.", "2022-06-04", 2),
         ("first weekend of August 2023", "2023-08-05", 2),
         ("The summer of 2022", "2022-06-01", 92),
+        ("13 August", "2021-08-13", 1),
+        ("August", "2021-08-01", 31),
+        ("end of October 2023", "2023-10-21", 11),
+        ("a few days before November 22, 2023", "2023-11-17", 5),
+        ("between 26 March and 20 April 2023", "2023-03-26", 26),
+        ("On the night of October 30 to 31, 2022", "2022-10-30", 2),
+        ("November 5-6, 2022", "2022-11-05", 2),
+        ("Between November 4-7, 2022 (not known for sure)", "2022-11-04", 4),
+        ("Ask about Jim. Jim did it with his dogs on July 21, 2022.", "2022-07-21", 1),
     ],
 )
 def test_a_gold_answer_is_an_interval(gold: str, start: str, days: int) -> None:
     first = datetime.fromisoformat(start)
-    assert locomo.gold_interval(gold) == (first, first + timedelta(days=days))
+    assert locomo.gold_intervals(gold, 2021) == ((first, first + timedelta(days=days)),)
 
 
-@pytest.mark.parametrize("gold", ["4 years", "her mother", "A few years ago", "13 August", "two weeks"])
+def test_a_gold_that_leaves_a_choice_accepts_either_interval() -> None:
+    golds = locomo.gold_intervals("Either March 3-9 (one week) or March 9-15 (another).", 2021)
+    assert [(f"{a:%m-%d}", f"{b:%m-%d}") for a, b in golds] == [("03-03", "03-10"), ("03-09", "03-16")]
+
+
+@pytest.mark.parametrize(
+    "gold", ["4 years", "her mother", "A few years ago", "two weeks", "9 days (July 11 to July 20)", "31 June 2023"]
+)
 def test_other_golds_are_left_out(gold: str) -> None:
-    assert locomo.gold_interval(gold) is None
+    assert locomo.gold_intervals(gold, 2021) == ()
+
+
+def test_a_gold_without_a_year_needs_one() -> None:
+    assert locomo.gold_intervals("13 August") == locomo.gold_intervals("August") == ()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "rank"),
+    [
+        ("2023-05-01", "2023-05-08", 4),
+        ("2023-05-02", "2023-05-03", 3),
+        ("2023-05-04", "2023-05-11", 2),
+        ("2023-05-01", "2023-06-01", 1),
+        ("2023-05-05", "2023-05-12", 0),
+        ("0001-01-01", "2023-05-08", 0),
+    ],
+)
+def test_a_value_agrees_with_a_gold_week_by_rank(start: str, end: str, rank: int) -> None:
+    gold = (datetime(2023, 5, 1), datetime(2023, 5, 8))
+    assert locomo._agreement((datetime.fromisoformat(start), datetime.fromisoformat(end)), gold) == rank
 
 
 def one(text: str, type_: str, timex: str, values: list[dict[str, str]], found: tuple[str, str, str]) -> dict:

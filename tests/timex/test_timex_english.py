@@ -209,9 +209,12 @@ def test_weekday_directions(at: datetime, form: str) -> None:
             assert (day - timedelta(days=dow)) == today - timedelta(days=today.weekday())
 
 
+GRAINS = "second minute hour part_of_day day weekend week month season quarter year decade century".split()
 WORDS = (
     "last next this the a first two 3 15th 2023 may May june Monday sun week month year day days ago before after "
     "between and from to until since in on at of for now today yesterday morning night every half past noon 5pm "
+    "earlier later hour minute sec fortnight weekdays workdays semester nights oh ish latter single every x 22/04 "
+    "1h30 ½ decades ending prior "
     "10:30 - , . christmas summer weekend end q1 1/2 31.12. 30 feb hundred thousand quarter 99 24 0"
 ).split()
 
@@ -226,6 +229,8 @@ def test_any_mix_of_words_gives_ordered_spans_in_range(words: list[str], at: dat
         assert last <= span.first < span.last <= len(text)
         assert span.start < span.end
         assert span.text == text[span.first : span.last]
+        assert span.grain in GRAINS
+        assert span.kind in ("date", "time", "range", "duration", "recurring")
         last = span.last
 
 

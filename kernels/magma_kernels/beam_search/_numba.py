@@ -8,11 +8,8 @@ depend on its part.
 
 import concurrent.futures
 import itertools
-import logging
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 
@@ -27,52 +24,44 @@ from magma_kernels.beam_search import (
     most_visited,
     relation_bits,
 )
-
-logger = logging.getLogger(__name__)
+from magma_kernels.compile import compiled
 
 # Weights are floats without a sign bit, so they sort as their bits do. A key is 64 bits: a value's bits
 # above, and below them what breaks ties, counted downwards, so that the highest key is the best.
 
 # Below this many queries a thread costs more than it saves.
 _MIN_PER_THREAD = 128
+# Into how many equal parts the bits of a step's values are sorted roughly.
+_BUCKETS = 128
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError as error:
-        # Neither the package's folder nor the user's cache can be written.
-        logger.warning("compiled code is not kept: %s", error)
-        return numba.njit(nogil=True, error_model="numpy")(function)
-
-
-@_compiled
+@compiled
 def _key(bits: Any, low: int) -> Any:
     """Returns a number that orders by a value's bits, then by a smaller `low`."""
     return (np.uint64(bits) << np.uint64(32)) | np.uint64(0xFFFFFFFF - low)
 
 
-@_compiled
+@compiled
 def _low(key: Any) -> Any:
     return 0xFFFFFFFF - np.int64(key & np.uint64(0xFFFFFFFF))
 
 
-@_compiled
+@compiled
 def _bits(key: Any) -> Any:
     return np.uint32(key >> np.uint64(32))
 
 
-@_compiled
+@compiled
 def _value(key: Any) -> Any:
     return np.uint32(key >> np.uint64(32)).view(np.float32)
 
 
-@_compiled
+@compiled
 def _bits_of(value: Any) -> Any:
     return np.float32(value).view(np.uint32)
 
 
-@_compiled
+@compiled
 def _keep(best: Any, num: int, limit: int, key: Any) -> int:
     """Offers a key to the highest `limit` so far, in descending order; returns how many there are."""
     if num == limit:
@@ -87,7 +76,45 @@ def _keep(best: Any, num: int, limit: int, key: Any) -> int:
     return num + 1
 
 
-@_compiled
+@compiled
+def _least(keys: Any, num: int, floor: Any, best: Any, limit: int, counts: Any) -> tuple[int, Any]:
+    """Returns how many keys have a value of `floor` or more, and a value that at least `limit` of them reach.
+
+    Most candidates are told from the best few by it, without a sort and without a branch that is hard to foresee.
+    """
+    shift = np.uint32(0)
+    while ((best - floor) >> shift) >= np.uint32(_BUCKETS):
+        shift += np.uint32(1)
+    counts[:] = 0
+    for i in range(num):
+        bits = _bits(keys[i])
+        # Those below the floor are counted in a place of their own, the last.
+        place = np.uint64((bits - floor) >> shift) if bits >= floor else np.uint64(_BUCKETS)
+        counts[place] += 1
+    num_left = num - counts[_BUCKETS]
+    bucket, reached = _BUCKETS - 1, counts[_BUCKETS - 1]
+    while reached < limit and bucket > 0:
+        bucket -= 1
+        reached += counts[bucket]
+    return num_left, floor + (np.uint32(bucket) << shift)
+
+
+@compiled
+def _touch(dst: Any, relation: Any, indptr: Any, nodes: Any) -> Any:
+    """Reads an item of every cache line of the edges of some nodes: these wait for memory all at once, where a walk
+    would wait for one node after the other. Offsets that leave the arrays are skipped, and found later."""
+    total = np.int64(0)
+    for i in range(nodes.shape[0]):
+        first, end = indptr[nodes[i]], indptr[nodes[i] + 1]
+        if 0 <= first <= end <= dst.shape[0]:
+            for edge in range(first, end, 8):
+                total += dst[edge]
+            for edge in range(first, end, 16):
+                total += relation[edge]
+    return total
+
+
+@compiled
 def _offer(
     dst: Any,
     relation: Any,
@@ -127,7 +154,7 @@ def _offer(
     return np.int64(num), 0
 
 
-@_compiled
+@compiled
 def _search_part(
     first: int,
     last: int,
@@ -174,6 +201,9 @@ def _search_part(
     best_way = np.zeros(largest, np.uint64)
     # One more than there can be: the place after the last is written before it is known to count.
     found = np.zeros(largest + 1, np.int64)
+    found_near = np.zeros(largest + 1, np.int64)
+    keys = np.zeros(largest, np.uint64)
+    counts = np.zeros(_BUCKETS + 1, np.int64)
     heap = np.zeros(min(largest, max_nodes), np.uint64)
     for at in range(first, last):
         q = order_Q[at]
@@ -181,6 +211,10 @@ def _search_part(
         affinity_here = affinity[affinity_ptr[q] : affinity_ptr[q + 1]]
         size = np.uint64(affinity_here.shape[0])
         structure_R = structure_QR[q]
+        # As in `_touch`.
+        touched: Any = np.int64(0)
+        for v in range(0, affinity_here.shape[0], 16):
+            touched += np.int64(affinity_here[v] > np.float32(0.0))
         num = 0
         for a in range(anchor_ptr[q], anchor_ptr[q + 1]):
             v = np.uint64(anchor_node[a] - base)
@@ -206,6 +240,7 @@ def _search_part(
             if room == 0:
                 break
             num_found = 0
+            touched += _touch(dst, relation, indptr, node_QV[q, beam_first:num])
             for i in range(beam_first, num):
                 u = node_QV[q, i]
                 edges_end = indptr[u + 1]
@@ -233,16 +268,20 @@ def _search_part(
                 break
             best = unseen
             for i in range(num_found):
-                best = max(best, best_way[found[i]])
+                keys[i] = best_way[found[i]]
+                best = max(best, keys[i])
             floor = _bits_of(drop_threshold * _value(best))
             limit = min(room, beam_width)
-            num_left = 0
-            num_kept = 0
+            num_left, least = _least(keys, num_found, floor, _bits(best), limit, counts)
+            num_near = 0
             for i in range(num_found):
-                bits = _bits(best_way[found[i]])
-                if bits >= floor:
-                    num_left += 1
-                    num_kept = _keep(heap, num_kept, limit, _key(bits, found[i]))
+                # Written where it may not count, so that there is no branch.
+                found_near[num_near] = found[i]
+                num_near += 1 if _bits(keys[i]) >= least else 0
+            num_kept = 0
+            for i in range(num_near):
+                v = found_near[i]
+                num_kept = _keep(heap, num_kept, limit, _key(_bits(best_way[v]), v))
             if room < beam_width and num_left > room:
                 truncated_Q[q] = True
             beam_first = num
@@ -260,6 +299,8 @@ def _search_part(
             for i in range(num_kept):
                 best_way[_low(heap[i])] = visited
         num_Q[q] = num
+        # Without a use, what was touched would not be read at all.
+        counts[0] = touched
         for i in range(num):
             best_way[node_QV[q, i] - base] = unseen
         for i in range(num, node_QV.shape[1]):

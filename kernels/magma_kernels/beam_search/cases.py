@@ -105,12 +105,12 @@ def events_case(
     src = np.concatenate([part[0] for part in parts])
     dst = np.concatenate([part[1] for part in parts])
     edge_type = np.concatenate([np.full(part[0].shape[0], part[2]) for part in parts])
-    shift = size * np.arange(num_memories)[:, None]
-    graph = graph_of(
-        num_memories * size,
-        (src + shift).ravel(),
-        (dst + shift).ravel(),
-        np.tile(edge_type, num_memories),
+    one = graph_of(size, src, dst, edge_type)
+    first = torch.arange(num_memories)[:, None]
+    graph = BeamGraph(
+        indptr=torch.cat([(one.indptr[:-1] + one.dst.shape[0] * first).ravel(), one.indptr[-1:] * num_memories]),
+        dst=(one.dst + size * first).ravel(),
+        relation=one.relation.repeat(num_memories),
     )
     memory_Q = rng.integers(0, num_memories, num_queries)
     # Rows of phi for the intents why, when, entity, open (types temporal, semantic, causal, entity, episode).

@@ -1,8 +1,9 @@
 """Mutual nearest neighbours inside each of many memories: the contract, and the function that dispatches.
 
 It knows nothing of events or ids: ties go by `order`, numbers that the caller ranks nodes by. The one thing a
-reader would not guess: a cosine is defined to the last bit (products summed in float64 in the order of the
-axis, then rounded to float32), because a threshold and a cut at k turn a last bit into an edge.
+reader would not guess: a cosine is defined to the last bit, because a threshold and a cut at k turn a last bit
+into an edge. It is the sum of products in float64 in the order of the axis, rounded to float32, but at most 1, and 1
+between equal rows, so that no other row passes an equal one by the error of a rounding.
 
 Shape suffixes: N nodes, D embedding, M memories, E edges found.
 """
@@ -16,6 +17,9 @@ from magma_kernels import backend
 
 OP = "semantic_link"
 
+# What the compiled implementation says of an input that breaks the contract; it checks as it goes.
+MISTAKES = {1: "usable rows must be finite and of unit length"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkResult:
@@ -25,11 +29,13 @@ class LinkResult:
         src_E: int64, the smaller node.
         dst_E: int64, the larger node.
         cos_E: float32.
+        capped_N: bool, the node has k neighbours above the threshold, so there may be more.
     """
 
     src_E: Tensor
     dst_E: Tensor
     cos_E: Tensor
+    capped_N: Tensor
 
 
 def semantic_link(
@@ -55,8 +61,12 @@ def semantic_link(
     Raises:
         magma_kernels.backend.KernelUnavailableError: MAGMA_KERNELS asks for what cannot run here.
     """
-    check_inputs(x_ND, ptr, order_N, usable_N, k)
+    check_shapes(x_ND, ptr, order_N, usable_N, k)
     choice = backend.choose(OP, x_ND.device)
+    if choice.name == "numba":
+        from magma_kernels.semantic_link import _numba
+
+        return _numba.semantic_link(x_ND, ptr, order_N, usable_N, k=k, threshold=threshold)
     if choice.name == "tiled":
         from magma_kernels.semantic_link import _tiled
 
@@ -68,6 +78,13 @@ def semantic_link(
 
 def check_inputs(x_ND: Tensor, ptr: Tensor, order_N: Tensor, usable_N: Tensor, k: int) -> None:
     """Asserts dtypes, shapes, devices and offsets, and that usable rows have unit length."""
+    check_shapes(x_ND, ptr, order_N, usable_N, k)
+    length = torch.linalg.vector_norm(x_ND[usable_N], dim=1)
+    assert bool(((length - 1).abs() < 1e-3).all()), MISTAKES[1]
+
+
+def check_shapes(x_ND: Tensor, ptr: Tensor, order_N: Tensor, usable_N: Tensor, k: int) -> None:
+    """Asserts dtypes, shapes, devices and offsets; reads no row."""
     assert x_ND.dtype == torch.float32, f"x_ND must be float32 (got {x_ND.dtype})"
     assert x_ND.dim() == 2, f"x_ND must have 2 axes (got {x_ND.dim()})"
     num_nodes = x_ND.shape[0]
@@ -86,5 +103,3 @@ def check_inputs(x_ND: Tensor, ptr: Tensor, order_N: Tensor, usable_N: Tensor, k
     ends = [int(ptr[0]), int(ptr[-1])]
     assert ends == [0, num_nodes], f"ptr must go from 0 to {num_nodes} (got {ends})"
     assert bool((ptr.diff() >= 0).all()), "ptr must not descend"
-    length = torch.linalg.vector_norm(x_ND[usable_N], dim=1)
-    assert bool(((length - 1).abs() < 1e-3).all()), "usable rows must be finite and of unit length"

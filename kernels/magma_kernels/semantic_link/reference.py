@@ -18,13 +18,18 @@ def semantic_link(
     check_inputs(x_ND, ptr, order_N, usable_N, k)
     bounds = ptr.tolist()
     found = []
+    capped_N = torch.zeros_like(usable_N)
     for first, last in itertools.pairwise(bounds):
         node = first + torch.nonzero(usable_N[first:last])[:, 0]
         # In the order of ties: a stable sort by cosine then leaves ties as they must be.
         node = node[torch.argsort(order_N[node], stable=True)]
         assert bool((order_N[node].diff() > 0).all()), "order_N must be distinct within a memory"
-        cos = cosines(x_ND[node], x_ND[node])
+        cos = cosines(x_ND[node], x_ND[node]).clamp(max=1.0)
+        # Plus zero: a negative zero equals a positive one.
+        _, group = torch.unique(x_ND[node] + 0.0, dim=0, return_inverse=True)
+        cos = torch.where(group[:, None] == group[None, :], 1.0, cos)
         near = _among_nearest(cos, k) & (cos > torch.tensor(threshold, dtype=torch.float32))
+        capped_N[node] = near.sum(1) == k
         src, dst = torch.nonzero(torch.triu(near & near.T), as_tuple=True)
         ends = torch.stack([node[src], node[dst]])
         found.append((ends.amin(0), ends.amax(0), cos[src, dst]))
@@ -33,12 +38,12 @@ def semantic_link(
     src, dst, cos = (torch.cat(parts) for parts in zip(*found, strict=True))
     by_dst = torch.argsort(dst, stable=True)
     order = by_dst[torch.argsort(src[by_dst], stable=True)]
-    return LinkResult(src_E=src[order], dst_E=dst[order], cos_E=cos[order])
+    return LinkResult(src_E=src[order], dst_E=dst[order], cos_E=cos[order], capped_N=capped_N)
 
 
 def cosines(a: Tensor, b: Tensor) -> Tensor:
     """Returns the dot product of each row of `a` with each of `b`: summed in float64 along the axis, as
-    float32.
+    float32. Neither equal rows nor a sum above one are looked at.
 
     The product of two float32 is exact in float64, so it does not matter whether hardware fuses it with the
     sum.
