@@ -119,14 +119,15 @@ class LinkConfig:
     threshold: float = 0.5
     # Each end must be among the other's this many nearest.
     num_neighbors: int = 5
-    # "exact" or "approximate" (HNSW on the CPU, IVF on a GPU) for memories above `approximate_from` events.
+    # "exact", or for memories above `approximate_from` events "ivf" (an inverted file) or "approximate" (a graph of
+    # neighbours, HNSW; on a GPU an inverted file too).
     index: str = "exact"
     approximate_from: int = 50_000
     # Events whose exact neighbours are computed to measure the recall of an approximate index.
     recall_sample: int = 256
 
     def __post_init__(self) -> None:
-        _one_of("link", "index", self.index, "exact", "approximate")
+        _one_of("link", "index", self.index, "exact", "approximate", "ivf")
         _in_range("link", "threshold", self.threshold, -1.0, 1.0)
         _in_range("link", "num_neighbors", self.num_neighbors, 1, 1024)
         _in_range("link", "approximate_from", self.approximate_from, 2, 1e12)
@@ -187,7 +188,7 @@ class ResolveConfig:
 class SearchConfig:
     """How questions are answered; it changes no file of a store. See docs/search.md."""
 
-    # learned, smooth or paper.
+    # learned, gnn, smooth or paper.
     policy: str = "learned"
     # Events returned.
     k: int = 20
@@ -213,6 +214,8 @@ class SearchConfig:
     # Policy learned: so many of the best of policy smooth are ranked; weights of ours, or a file of `train ranker`.
     num_candidates: int = 256
     ranker: str = ""
+    # Policy gnn: a file of `train policy`, or "shipped"; empty: those a store's feedback made, else those shipped.
+    graph_ranker: str = ""
     # Policy paper: Table 5 and architecture notes.
     num_anchors: int = 20
     max_depth: int = 5
@@ -227,7 +230,7 @@ class SearchConfig:
     min_intent: float = 0.5
 
     def __post_init__(self) -> None:
-        _one_of("search", "policy", self.policy, "learned", "smooth", "paper")
+        _one_of("search", "policy", self.policy, "learned", "gnn", "smooth", "paper")
         _one_of("search", "time_window", self.time_window, "rank", "filter", "off")
         _in_range("search", "k", self.k, 1, 100_000)
         _in_range("search", "context_tokens", self.context_tokens, 16, 10_000_000)

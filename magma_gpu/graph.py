@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from magma_gpu.link import vectors_of
+from magma_gpu.columns import vectors_of
 from magma_gpu.types import EDGE_TYPES
 
 if TYPE_CHECKING:

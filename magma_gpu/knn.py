@@ -14,17 +14,25 @@ import numpy.typing as npt
 import torch
 
 from magma_gpu.errors import missing_package
-from magma_kernels.semantic_link import semantic_link
+from magma_kernels.semantic_link import pair_cosines, semantic_link
 
 log = logging.getLogger(__name__)
 
 FloatND = npt.NDArray[np.float32]
 IntN = npt.NDArray[np.int64]
 
-# Candidates beyond k that an index is asked for.
-_SLACK = 8
-# Rows of one exact rescoring product.
+# Rows looked at once where rows are compared.
 _TILE = 2048
+# Candidates beyond k that a graph of neighbours is asked for.
+_SLACK = 8
+# An inverted file: distinct vectors below which it isn't worth its training, lists for each root of their number,
+# lists looked at, vectors a list that it is trained on, and candidates for each neighbour wanted, as its codes of four
+# bits for two dimensions only propose.
+_FEW = 2048
+_LISTS = 2
+_PROBES = 12
+_TRAIN = 24
+_PROPOSED = 7
 # How far from 1 the length of a row may be; the kernel allows a little more.
 _LENGTH_ERROR = 0.998e-3
 
@@ -89,7 +97,7 @@ def mutual_neighbors(
     k: int,
     threshold: float,
     *,
-    approximate: bool = False,
+    index: str = "exact",
     recall_sample: int = 256,
 ) -> SimilarPairs:
     """As `link_exactly` of one memory, or nearly so by an index.
@@ -99,10 +107,10 @@ def mutual_neighbors(
         order: as there.
         k: as there.
         threshold: as there.
-        approximate: use an HNSW index (IVF on a GPU) instead of an exact search, and measure its recall.
+        index: exact, or one whose recall is measured: hnsw, a graph of neighbours; ivf, an inverted file.
         recall_sample: rows whose exact neighbours are searched for that.
     """
-    if not approximate:
+    if index == "exact":
         return link_exactly(x_ND, np.array([0, len(x_ND)]), order, np.ones(1, bool), k, threshold)
     usable = np.flatnonzero(usable_rows(x_ND))
     usable = usable[np.argsort(order[usable], kind="stable")]
@@ -114,7 +122,7 @@ def mutual_neighbors(
         return SimilarPairs(none, none, np.empty(0, np.float32), 0, 1.0)
     # From here rows are numbered by rank, so "smaller index" is "smaller rank".
     first_G, group = _equal_rows(x)
-    at, recall = _search_groups(x[first_G], k, recall_sample)
+    at, recall = _search_groups(x[first_G], k, index, recall_sample)
     here, there, cosine = _spread(x[first_G], group, at, k)
     above = cosine > np.float32(threshold)
     here, there, cosine = here[above], there[above], cosine[above]
@@ -156,10 +164,10 @@ def _equal_rows(x: FloatND) -> tuple[IntN, IntN]:
     return first[by], place[group.reshape(-1)]
 
 
-def _search_groups(x: FloatND, k: int, recall_sample: int) -> tuple[IntN, float]:
+def _search_groups(x: FloatND, k: int, kind: str, recall_sample: int) -> tuple[IntN, float]:
     """For each distinct vector those that an index thinks near, -1 where there are fewer; and the index's recall."""
-    wide = min(len(x), k + 1 + _SLACK)
-    _, at = _index(x).search(x, wide)
+    wide = min(len(x), _PROPOSED * (k + 1) if kind == "ivf" else k + 1 + _SLACK)
+    _, at = _index(x, kind).search(x, wide)
     return at.astype(np.int64), _recall(x, at, k, recall_sample)
 
 
@@ -172,11 +180,10 @@ def _spread(x: FloatND, group: IntN, at: IntN, k: int) -> tuple[IntN, IntN, npt.
     size_G = np.bincount(group)
     start_G = np.cumsum(size_G) - size_G
     # A vector is a neighbour of itself, as rows that equal it are found through it.
-    from_G = np.repeat(np.arange(len(x)), at.shape[1] + 1)
-    to_G = np.concatenate([at, np.arange(len(x))[:, None]], axis=1).reshape(-1)
-    code = np.unique(from_G[to_G >= 0] * len(x) + to_G[to_G >= 0])
-    from_G, to_G = code // len(x), code % len(x)
-    cosine = _cosines(x, from_G, to_G)
+    itself = np.arange(len(x))[:, None]
+    from_G, place = np.nonzero(np.concatenate([(at >= 0) & (at != itself), itself >= 0], axis=1))
+    to_G = np.concatenate([at, itself], axis=1)[from_G, place]
+    cosine = pair_cosines(*(torch.from_numpy(a) for a in (np.ascontiguousarray(x), from_G, to_G))).numpy()
     # Every row of the one group with the first rows of the other.
     taken_G = np.minimum(size_G, k + 1)
     count = size_G[from_G] * taken_G[to_G]
@@ -188,34 +195,35 @@ def _spread(x: FloatND, group: IntN, at: IntN, k: int) -> tuple[IntN, IntN, npt.
     return here[other], there[other], cosine[pair[other]]
 
 
-def _cosines(x: FloatND, a: IntN, b: IntN) -> npt.NDArray[np.float32]:
-    """Cosines of pairs of distinct rows, and of rows with themselves, by the rule above."""
-    out = np.empty(len(a), dtype=np.float32)
-    for first in range(0, len(a), _TILE):
-        part = slice(first, first + _TILE)
-        # Summed along the axis, one column after the other.
-        products = x[a[part]].astype(np.float64) * x[b[part]].astype(np.float64)
-        out[part] = np.add.accumulate(products, axis=1)[:, -1].astype(np.float32)
-    return np.where(a == b, np.float32(1.0), np.minimum(out + np.float32(0.0), np.float32(1.0)))
-
-
-def _index(x: FloatND) -> Any:
+def _index(x: FloatND, kind: str) -> Any:
     try:
         import faiss
     except ModuleNotFoundError:
-        raise missing_package("faiss", "cpu", "semantic edges") from None
+        raise missing_package("faiss", "cpu", "approximate semantic edges") from None
     dim = x.shape[1]
+    lists = max(1, int(_LISTS * len(x) ** 0.5))
     index: Any
-    index = faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction = 100
-    index.hnsw.efSearch = 128
     if hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0:
-        lists = max(1, int(4 * len(x) ** 0.5))
-        quantizer = faiss.IndexFlatIP(dim)
-        index = faiss.IndexIVFFlat(quantizer, dim, lists, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
         index.train(x)
         index.nprobe = max(1, lists // 16)
         index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)
+    elif kind == "ivf" and len(x) >= _FEW:
+        parts = dim // 2 if dim % 2 == 0 else dim
+        index = faiss.IndexIVFPQFastScan(faiss.IndexFlatIP(dim), dim, lists, parts, 4, faiss.METRIC_INNER_PRODUCT)
+        index.by_residual = False
+        index.cp.niter, index.pq.cp.niter = 4, 8
+        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
+        index.pq.cp.max_points_per_centroid = 64
+        sample = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TRAIN * lists)).astype(np.int64))
+        index.train(x[sample])
+        index.nprobe = min(lists, _PROBES)
+    elif kind == "ivf":
+        index = faiss.IndexFlatIP(dim)
+    else:
+        index = faiss.IndexHNSWFlat(dim, 32, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efConstruction = 100
+        index.hnsw.efSearch = 128
     index.add(x)
     return index
 
@@ -223,7 +231,7 @@ def _index(x: FloatND) -> Any:
 def _recall(x: FloatND, at: IntN, k: int, sample: int) -> float:
     """Share of the true k nearest that an approximate search found, over evenly spread rows."""
     rows = np.unique(np.linspace(0, len(x) - 1, min(sample, len(x))).astype(np.int64))
-    full = x[rows].astype(np.float64) @ x.astype(np.float64).T
+    full = x[rows] @ x.T
     hits = 0
     wanted = min(k, len(x) - 1)
     for r, cosines in zip(rows, full, strict=True):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from magma_gpu.columns import memory_slices, vectors_of
 from magma_gpu.config import LinkConfig
 from magma_gpu.knn import link_exactly, mutual_neighbors
 from magma_gpu.schema import TABLES
@@ -27,27 +28,6 @@ class Linked:
     temporal: pa.Table
     semantic: pa.Table
     counts: dict[str, Any]
-
-
-def memory_slices(memory_ids: pa.ChunkedArray) -> list[tuple[str, int, int]]:
-    """Runs of equal ids in a sorted column: (memory id, first row, row after the last)."""
-    encoded = memory_ids.combine_chunks().dictionary_encode() if len(memory_ids) else None
-    if encoded is None:
-        return []
-    codes = encoded.indices.to_numpy()
-    cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
-    names = encoded.dictionary.to_pylist()
-    return [(names[codes[a]], a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
-
-
-def vectors_of(vectors: pa.Table) -> npt.NDArray[np.float32]:
-    """The vectors of a table as rows; zeros where a vector is null."""
-    column = vectors["vector"].combine_chunks()
-    dim = column.type.list_size if pa.types.is_fixed_size_list(column.type) else 0
-    x = np.zeros((len(column), dim), dtype=np.float32)
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    x[valid] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim) if dim else x[valid]
-    return x
 
 
 def load_kernel(device: str = "cpu") -> None:
@@ -70,7 +50,7 @@ def link_shard(events: pa.Table, vectors: pa.Table, config: LinkConfig, device: 
     # Ids are distinct within a memory, so a rank among all tells the order in each.
     rank = np.empty(len(ids), dtype=np.int64)
     rank[pc.sort_indices(ids).to_numpy()] = np.arange(len(ids))
-    large = np.diff(ptr) > config.approximate_from if config.index == "approximate" else np.zeros(len(ptr) - 1, bool)
+    large = (np.diff(ptr) > config.approximate_from) & (config.index != "exact")
     pairs = link_exactly(x, ptr, rank, ~large, config.num_neighbors, config.threshold, device)
     found = [pairs]
     for m in np.flatnonzero(large).tolist():
@@ -81,7 +61,7 @@ def link_shard(events: pa.Table, vectors: pa.Table, config: LinkConfig, device: 
                 rank[own],
                 config.num_neighbors,
                 config.threshold,
-                approximate=True,
+                index="ivf" if config.index == "ivf" else "hnsw",
                 recall_sample=config.recall_sample,
             ).moved(own.start)
         )

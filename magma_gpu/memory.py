@@ -20,6 +20,9 @@ from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.features import RankerView, make_view
 from magma_gpu.graph import MemoryGraph, build_graph
+from magma_gpu.graph_learning.model import GraphRanker
+from magma_gpu.graph_learning.weights import OF_STORE, load_policy
+from magma_gpu.graph_learning.weights import WEIGHTS as POLICY_WEIGHTS
 from magma_gpu.intent import IntentClassifier, load_classifier
 from magma_gpu.lexical import Analyzer
 from magma_gpu.memory_index import MemoryIndex, build_index, said_until
@@ -70,6 +73,7 @@ class Memory:
         self._ids: list[str] | None = None
         self._views: dict[str, RankerView] = {}
         self._ranker: Ranker | None = None
+        self._graph_ranker: GraphRanker | None = None
         self._word_vectors: WordVectors | None = None
 
     @staticmethod
@@ -316,12 +320,22 @@ class Memory:
         return self.manifest.models.get("embed", {}).get("sha256")
 
     def _ranking(self, indexes: Sequence[MemoryIndex]) -> Ranking | None:
-        if self.config.search.policy != "learned":
+        if self.config.search.policy not in ("learned", "gnn"):
             return None
+        if self.config.search.policy == "gnn":
+            if self._graph_ranker is None:
+                self._graph_ranker = load_policy(self._policy_weights())
+            return Ranking(self._graph_ranker, self.views(indexes))
         if self._ranker is None:
             chosen = self.config.search.ranker
             self._ranker = load_ranker(Path(chosen) if chosen else RANKER_WEIGHTS)
         return Ranking(self._ranker, self.views(indexes))
+
+    def _policy_weights(self) -> Path:
+        chosen, own = self.config.search.graph_ranker, self.store.root / OF_STORE
+        if chosen:
+            return POLICY_WEIGHTS if chosen == "shipped" else Path(chosen)
+        return own if own.exists() else POLICY_WEIGHTS
 
     def views(self, indexes: Sequence[MemoryIndex]) -> list[RankerView]:
         """What a ranker needs of some memories beside their indexes; kept as long as those."""

@@ -74,12 +74,13 @@ class Ranker(nn.Module):
             return out
         used = torch.nonzero(self.scale < _UNUSED).ravel()
         members, _, first = self.w1_MFH.shape
+        candidates = int(x_QCF.shape[1])
         with torch.inference_mode():
             w1 = self.w1_MFH[:, used].permute(1, 0, 2).reshape(len(used), members * first).contiguous()
             b1, w3 = self.b1_MH.reshape(-1), self.w3_MH / members
             wide, mean, scale = self.wide_MF[:, used].mean(0), self.mean[used], self.scale[used]
-            rows = torch.empty(out.shape[1], len(used))
-            hidden = torch.empty(out.shape[1], members * first)
+            rows = torch.empty(candidates, len(used))
+            hidden = torch.empty(candidates, members * first)
             for q in range(len(out)):
                 torch.index_select(torch.from_numpy(x_QCF[q]), 1, used, out=rows)
                 rows.sub_(mean).div_(scale).clamp_(-_CLAMP, _CLAMP)

@@ -1,7 +1,8 @@
 """From a batch of questions to ranked evidence, by one of the policies; a search visits, then ranks, then returns.
 
-`learned` ranks the best of `smooth` by a small network over
-their features. `paper` walks the graph from the fused anchors (Algorithm 1) and returns the best of what it visited.
+`learned` ranks the best of `smooth` by a small network over their features; `gnn` by one that also hears along the
+edges that join them. `paper` walks the graph from the fused anchors (Algorithm 1) and returns the best of what it
+visited.
 `smooth` ranks every event by its fused score, of which a share goes to the neighbour turns and, by config, along graph
 edges. Nothing here classifies questions or writes context.
 
@@ -20,6 +21,8 @@ from magma_gpu.beam import Walks, walk
 from magma_gpu.config import SearchConfig
 from magma_gpu.features import RankerView, features, view_scores
 from magma_gpu.graph import TYPE_CODE
+from magma_gpu.graph_learning.model import GraphRanker
+from magma_gpu.graph_learning.rating import rate
 from magma_gpu.memory_index import MemoryIndex
 from magma_gpu.policy import structure_QR
 from magma_gpu.ranker import Ranker
@@ -88,9 +91,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """What policy `learned` needs: the weights, and a view of each memory of the batch."""
+    """What the policies `learned` and `gnn` need: the weights, and a view of each memory of the batch."""
 
-    ranker: Ranker
+    ranker: Ranker | GraphRanker
     views: Sequence[RankerView]
 
 
@@ -104,7 +107,7 @@ def search(
     """Answers a batch; every question sees its own memory alone.
 
     Args:
-        ranking: for policy `learned`; the views in the order of the memories.
+        ranking: for the policies `learned` and `gnn`; the views in the order of the memories.
     """
     results: list[Search | None] = [None] * len(asked.memory_Q)
     for m, index in enumerate(indexes):
@@ -126,7 +129,7 @@ def _search_memory(
     if config.policy == "paper":
         return _paper(index, asked, signals, config)
     handed = hand_on(index, signals, config)
-    if config.policy == "learned":
+    if config.policy in ("learned", "gnn"):
         assert ranking is not None
         return _learned(index, asked, signals, handed, config, ranking.ranker, ranking.views[m])
     top = best_first(handed.total_QE)[:, : config.k]
@@ -262,16 +265,21 @@ def _learned(
     signals: Signals,
     handed: Handed,
     config: SearchConfig,
-    ranker: Ranker,
+    ranker: Ranker | GraphRanker,
     view: RankerView,
 ) -> list[Search]:
     if not index.num_events:
         return [Search((), 0, False)] * len(asked.questions)
     chosen, x = candidate_features(index, asked, signals, handed, view, config.num_candidates)
     valid = chosen >= 0
-    rated = np.where(valid, ranker.score(x, valid).astype(np.float64), -np.inf)
-    best = np.where(valid.any(axis=1), rated.max(axis=1), 0.0)
-    shown = np.where(valid, np.maximum(np.exp(rated - best[:, None]), _LEAST), 0.0)
+    if isinstance(ranker, GraphRanker):
+        # What it says is calibrated: a score is how likely the event holds evidence.
+        rated, shown = rate(ranker, index, view, chosen, x)
+    else:
+        rated = np.where(valid, ranker.score(x, valid).astype(np.float64), -np.inf)
+        best = np.where(valid.any(axis=1), rated.max(axis=1), 0.0)
+        shown = np.exp(rated - best[:, None])
+    shown = np.where(valid, np.maximum(shown, _LEAST), 0.0)
     # Candidates by what the ranker says of them, and then what `smooth` found beyond them.
     by = best_first(rated)[:, : config.k]
     top, score = np.take_along_axis(chosen, by, axis=1), np.take_along_axis(shown, by, axis=1)

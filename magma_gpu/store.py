@@ -182,7 +182,7 @@ class Store:
             content = self.read_bytes(name)
             if content is None:
                 return None
-            rows = pq.read_table(pa.BufferReader(content)).num_rows
+            rows = read_parquet(content).num_rows
         except (StoreError, OSError, pa.ArrowException):
             return None
         return Entry(name, rows, hashlib.sha256(content).hexdigest())
@@ -242,6 +242,18 @@ class Store:
         except (OSError, pa.ArrowException) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise StoreError(f"'{path}' is damaged ({first}); run build again to repair it.") from None
+
+
+def read_parquet(data: bytes) -> pa.Table:
+    """The table that the bytes of a Parquet file hold.
+
+    Raises:
+        pyarrow.ArrowException, OSError: they hold none.
+    """
+    # In this thread alone: a thread of Arrow that lets go of Python's bytes while the interpreter ends aborts the
+    # whole process.
+    with pq.ParquetFile(pa.BufferReader(data)) as file:
+        return file.read(use_threads=False)
 
 
 def parquet_bytes(table: str, data: pa.Table) -> bytes:

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from magma_gpu.columns import memory_slices, vectors_of
 from magma_gpu.errors import StoreError
-from magma_gpu.link import memory_slices, vectors_of
 from magma_gpu.schema import STAGE_TABLES, TABLES, vectors_schema
-from magma_gpu.store import Entry, Manifest, Store, shard_of
+from magma_gpu.store import Entry, Manifest, Store, read_parquet, shard_of
 
 # At most this many problems of one kind in one shard are spelled out.
 _SHOWN = 3
@@ -90,7 +89,7 @@ def _read(store: Store, entry: Entry, name: str) -> tuple[pa.Table | None, list[
     if (got := hashlib.sha256(data).hexdigest()) != entry.sha256:
         return None, [f"'{entry.file}' has sha256 {got[:12]} and the manifest says {entry.sha256[:12]}"]
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        table = read_parquet(data)
     except (OSError, pa.ArrowException) as error:
         return None, [f"'{entry.file}' is no Parquet file: {error}"]
     if table.num_rows != entry.rows:

@@ -29,7 +29,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [*DOCS, *(ROOT / n for n in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The pages whose Python is run; others show adapters of packages that are not installed here.
-_PYTHON = ("concepts.md", "extending.md", "search.md", "troubleshooting.md", "tuning.md")
+_PYTHON = ("concepts.md", "explorer.md", "exports.md", "extending.md", "search.md", "troubleshooting.md", "tuning.md")
 
 
 def name_of(path: Path) -> str:
@@ -90,6 +90,10 @@ def test_queries_run(page: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("page", [p for p in DOCS if p.name in _PYTHON and blocks(p, "python")], ids=name_of)
 def test_python_runs(page: Path, folder: Path) -> None:
+    if page.name == "exports.md":
+        # Its code reads what its commands write.
+        for block in blocks(page, "sh"):
+            assert exit_code([*shlex.split(block)[1:], "--quiet"]) == 0
     names: dict[str, object] = {"__name__": "__main__"}
     for number, code in enumerate(blocks(page, "python")):
         exec(compile(code, f"{page.name}, block {number}", "exec"), names)

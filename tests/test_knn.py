@@ -147,17 +147,32 @@ def test_weights_stay_within_bounds() -> None:
     assert float(weight.min()) >= -1.0
 
 
-def test_the_approximate_index_measures_its_recall() -> None:
-    x = unit(np.random.default_rng(11).standard_normal((3000, 24)))
+@pytest.mark.parametrize("index", ["hnsw", "ivf"])
+def test_an_approximate_index_measures_its_recall(index: str) -> None:
+    draw = np.random.default_rng(11)
+    # Around topics, as sentences lie.
+    x = unit(draw.standard_normal((300, 24))[np.arange(3000) % 300] + 0.4 * draw.standard_normal((3000, 24)))
     x[1::500] = x[::500]
     exact = as_dict(mutual_neighbors(x, np.arange(3000), 5, 0.3))
-    pairs = mutual_neighbors(x, np.arange(3000), 5, 0.3, approximate=True, recall_sample=64)
+    pairs = mutual_neighbors(x, np.arange(3000), 5, 0.3, index=index, recall_sample=64)
     assert 0.9 < pairs.recall <= 1.0
     made = as_dict(pairs)
     # What it finds has exact weights, and equal rows are joined whatever the index gives back.
     assert all(exact.get(pair, weight) == weight for pair, weight in made.items())
     assert len(exact.keys() & made.keys()) > 0.9 * len(exact)
     assert all(made[(r, r + 1)] == 1.0 for r in range(0, 3000, 500))
+
+
+@pytest.mark.parametrize("index", ["hnsw", "ivf"])
+def test_an_index_of_few_rows_finds_what_an_exact_search_does(index: str) -> None:
+    draw = np.random.default_rng(14)
+    x = unit(draw.integers(-1, 2, (60, 6)) + 1e-9)
+    order = draw.permutation(60)
+    pairs = mutual_neighbors(x, order, 3, 0.1, index=index)
+    assert as_dict(pairs) == brute_force(x, order, 3, 0.1)
+    assert pairs.num_capped == mutual_neighbors(x, order, 3, 0.1).num_capped
+    none = mutual_neighbors(np.zeros((3, 6), np.float32), np.arange(3), 3, 0.1, index=index)
+    assert (len(none.i), none.recall) == (0, 1.0)
 
 
 @pytest.mark.parametrize("case", ["bad_vectors", "dup_vectors"])

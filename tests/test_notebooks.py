@@ -10,8 +10,8 @@ NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.i
 _STEM = {n: n.stem for n in NOTEBOOKS}
 
 
-def test_there_are_four() -> None:
-    assert [n.name[0] for n in NOTEBOOKS] == ["1", "2", "3", "4"]
+def test_there_are_five() -> None:
+    assert [n.name[0] for n in NOTEBOOKS] == ["1", "2", "3", "4", "5"]
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=_STEM.get)

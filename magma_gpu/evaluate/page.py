@@ -86,6 +86,8 @@ def _e(value: object) -> str:
 def _facts(report: Mapping[str, Any]) -> str:
     q, machine = report["questions"], report["machine"]
     limit = f" This run holds the first {_e(report['limit'])} questions alone." if report["limit"] else ""
+    if report.get("sample"):
+        limit += f" It holds a sample of {_e(report['sample'])}, evenly spaced."
     later = (
         f" Of {q['with_later_evidence']} questions some evidence is dated after the question."
         if q["with_later_evidence"]

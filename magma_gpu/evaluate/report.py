@@ -245,6 +245,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         f"{q['n']} questions ({q['with_evidence']} with evidence, {q['answerable']} answerable) in "
         f"{q['conversations']} conversations; data sha256 {report['data']['sha256'][:12]}"
         + (f"; the first {report['limit']} questions alone" if report.get("limit") else "")
+        + (f"; a sample of {report['sample']}, evenly spaced" if report.get("sample") else "")
         + ". Per cent, with 95 % intervals over conversations where there are several, else over questions.",
     ]
     for which in next(iter(report["systems"].values()))["metrics"]:

@@ -22,15 +22,24 @@ from magma_gpu.types import INTENTS, Question
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from magma_gpu.chat_client import ChatConfig
     from magma_gpu.intent import IntentClassifier
     from magma_gpu.memory import Memory
     from magma_gpu.results import Result
 
 # Events that a search returns, so that the first fifty turns and twenty sessions are among them.
 DEPTH = 200
-POLICIES = ("learned", "smooth", "paper")
+POLICIES = ("learned", "gnn", "smooth", "paper")
 PLAIN = ("bm25", "dense", "rrf")
 ABLATIONS = ("no-policy", "no-causal", "no-temporal", "no-entity", "no-semantic")
+# Other projects' systems, each in a module that imports its package where it makes the system. Those that end in -model
+# let a language model write the memories; the others keep every turn as it was said.
+OUTSIDE = {
+    "mem0": "magma_gpu.evaluate.outside_mem0",
+    "mem0-model": "magma_gpu.evaluate.outside_mem0",
+    "langmem": "magma_gpu.evaluate.outside_langmem",
+    "langmem-model": "magma_gpu.evaluate.outside_langmem",
+}
 # Ranked turns whose finding is kept in words.
 _EXPLAINED = 20
 
@@ -48,6 +57,13 @@ class Returned:
     turn_ids: tuple[str, ...]
     why: tuple[str, ...] = ()
     ranked: bool = True
+
+
+def asked_at(question: Question) -> int | None:
+    """The moment that a question of a benchmark is asked, UTC microseconds; None where it has none."""
+    if not isinstance(question.time, str):
+        return None
+    return int(datetime.datetime.fromisoformat(question.time).timestamp() * 1_000_000)
 
 
 class System(Protocol):
@@ -217,9 +233,7 @@ class Recency:
         return [Returned(turn_ids=tuple(self._known(q)[::-1][:DEPTH])) for q in questions]
 
     def _known(self, question: Question) -> list[str]:
-        limit = None
-        if isinstance(question.time, str):
-            limit = int(datetime.datetime.fromisoformat(question.time).timestamp() * 1_000_000)
+        limit = asked_at(question)
         turns = self._turns.get(question.memory_id, [])
         return [t for t, time in turns if limit is None or time is None or time <= limit]
 
@@ -256,17 +270,23 @@ def default_systems(config: SearchConfig) -> list[str]:
 
 
 def make_system(
-    name: str, shared: "Memory", config: SearchConfig, vectors: dict[str, npt.NDArray[np.float32]]
+    name: str,
+    shared: "Memory",
+    config: SearchConfig,
+    vectors: dict[str, npt.NDArray[np.float32]],
+    chat: "ChatConfig | None" = None,
 ) -> System:
-    """Makes a system by name: a policy, a policy with an ablation, a baseline, or `module:callable` from outside.
+    """Makes a system by name: a policy, a policy with an ablation, a baseline, one of OUTSIDE, or `module:callable`.
 
     Args:
         shared: the open store.
         config: how the policies search.
         vectors: of questions, filled as they are encoded.
+        chat: the language model of outside systems that need one.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: there is none of this name, or it needs a language model.
+        MissingPackageError: the outside system is not installed.
     """
     base = dataclasses.replace(config, k=max(DEPTH, config.k), context_tokens=16)
     if name in PLAIN:
@@ -280,10 +300,15 @@ def make_system(
         if ablation in ABLATIONS and ablation != name:
             search = ablated_search(dataclasses.replace(base, policy=policy), ablation)
             return StoreSystem(name, _ablated_memory(shared, ablation), search, vectors)
+    if name in OUTSIDE:
+        if name.endswith("-model") and chat is None:
+            raise InputError(f"The system '{name}' needs a language model; give --model NAME and --base-url URL.")
+        made: System = importlib.import_module(OUTSIDE[name]).make(name, shared.encode, chat)
+        return made
     if ":" in name:
         return _outside(name)
     raise InputError(
-        f"There is no system '{name}'; known are {', '.join(default_systems(config))}, each policy with "
+        f"There is no system '{name}'; known are {', '.join([*default_systems(config), *OUTSIDE])}, each policy with "
         "-no-policy, -no-causal, ..., and module:callable for an adapter of your own."
     )
 

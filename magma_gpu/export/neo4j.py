@@ -102,7 +102,7 @@ def _write_shard(files: dict[str, "_CsvFile"], rows: Tables, counts: ExportCount
     files["Entity"].add(
         [
             *_columns(entities, "entity_id", "memory_id", "name", "type"),
-            pc.binary_join(entities["aliases"], ARRAY_DELIMITER),
+            _joined(entities["aliases"]),
             *_columns(entities, "num_events"),
         ]
     )
@@ -127,6 +127,14 @@ def _columns(table: pa.Table, *names: str) -> list[pa.ChunkedArray]:
 def _times(table: pa.Table, *names: str) -> list[pa.ChunkedArray]:
     """Times as the importer's datetime."""
     return [pc.strftime(table[name], format="%Y-%m-%dT%H:%M:%SZ") for name in names]
+
+
+def _joined(lists: pa.ChunkedArray) -> pa.Array:
+    """Lists as the importer splits them; a name that holds the delimiter must not become two."""
+    return pa.array(
+        [ARRAY_DELIMITER.join(name.replace(ARRAY_DELIMITER, " ") for name in names) for names in lists.to_pylist()],
+        pa.string(),
+    )
 
 
 def _session_keys(table: pa.Table) -> pa.Array:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from magma_gpu.columns import memory_slices
 from magma_gpu.errors import InputError
-from magma_gpu.link import memory_slices
 from magma_gpu.schema import TABLES
 from magma_gpu.stamps import parse_stamps
 from magma_gpu.store import Manifest, Store, shard_of

@@ -200,8 +200,7 @@ def run_windows(places: Sequence[PlacedWindow], extractor: Extractor, earlier: E
         made = extractor.extract([places[at].window for at in chunk])
         assert len(made) == len(chunk), f"{extractor.name} returned {len(made)} outcomes for {len(chunk)} windows"
         outcomes.update(zip(chunk, made, strict=True))
-        # The last chunk is followed by the table itself.
-        if earlier.keep is not None and start + earlier.chunk < len(todo):
+        if earlier.keep is not None:
             earlier.keep(extracts_table([places[at] for at in chunk], made))
     return extracts_table(places, [outcomes[at] for at in range(len(places))])
 

@@ -141,13 +141,13 @@ class GraphRanker(nn.Module):
         return standard * (self.scale < UNUSED / 2)
 
     def score(self, x_NF: Tensor, question_N: Tensor, count: int, edges: Edges) -> Tensor:
-        """Mean ratings, float32 [N]; computed in the dtype of the weights (float64 after `load`) and rounded."""
+        """Mean ratings, float32 [N]."""
         with torch.inference_mode():
             x = x_NF.to(self.mean.dtype)
             intent = x[:, list(INTENT_COLUMNS)]
             edges = {r: (ends, weight.to(x.dtype)) for r, (ends, weight) in edges.items()}
             x = self.standardised(x)
-            total = torch.zeros(len(x), dtype=x.dtype)
+            total = torch.zeros_like(x[:, 0])
             for member in self.members:
                 total = total + member(x, intent, question_N, count, edges)
             return (total / max(1, len(self.members))).float()

@@ -128,6 +128,11 @@ class QueryGraphs:
     def __len__(self) -> int:
         return len(self.ptr_Q) - 1
 
+    def to(self, device: torch.device | str) -> "QueryGraphs":
+        """The same graphs with their tensors on a device."""
+        flat = [getattr(self, n).to(device) for n in self.__slots__[:5]]
+        return QueryGraphs(*flat, *({r: t.to(device) for r, t in getattr(self, n).items()} for n in self.__slots__[5:]))
+
     def sizes(self) -> Tensor:
         """Candidates of each question, int64 [Q]."""
         return self.ptr_Q[1:] - self.ptr_Q[:-1]
@@ -150,7 +155,7 @@ class QueryGraphs:
         """
         from torch_geometric.data import HeteroData
 
-        rows = torch.as_tensor(rows, dtype=torch.int64)
+        rows = torch.as_tensor(rows, dtype=torch.int64, device=self.ptr_Q.device)
         node, question, ptr = _spans(self.ptr_Q, rows)
         data = HeteroData()
         data["event"].x, data["event"].y, data["event"].event = self.x_NF[node], self.y_N[node], self.event_N[node]
@@ -171,7 +176,7 @@ class QueryGraphs:
 
     def take(self, rows: Sequence[int] | Tensor) -> "QueryGraphs":
         """Some of the questions, in the order given."""
-        rows = torch.as_tensor(rows, dtype=torch.int64)
+        rows = torch.as_tensor(rows, dtype=torch.int64, device=self.ptr_Q.device)
         node, _, ptr = _spans(self.ptr_Q, rows)
         index, weight, edge_ptr = {}, {}, {}
         for relation in RELATIONS:
@@ -200,9 +205,9 @@ class QueryGraphs:
 def _spans(ptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What belongs to some rows of a pointer array: the items, which of the rows each is of, and the new pointers."""
     length = ptr[rows + 1] - ptr[rows]
-    new = torch.cat([torch.zeros(1, dtype=torch.int64), length.cumsum(0)])
-    of = torch.repeat_interleave(torch.arange(len(rows)), length)
-    return torch.arange(int(new[-1])) + (ptr[rows] - new[:-1])[of], of, new
+    new = torch.cat([length.new_zeros(1), length.cumsum(0)])
+    of = torch.repeat_interleave(torch.arange(len(rows), device=ptr.device), length)
+    return torch.arange(int(new[-1]), device=ptr.device) + (ptr[rows] - new[:-1])[of], of, new
 
 
 def query_graphs(

@@ -44,9 +44,13 @@ class FitConfig:
 
 
 def fit(
-    graphs: QueryGraphs, columns: Sequence[int], config: FitConfig | None = None, start: GraphRanker | None = None
+    graphs: QueryGraphs,
+    columns: Sequence[int],
+    config: FitConfig | None = None,
+    start: GraphRanker | None = None,
+    device: torch.device | str = "cpu",
 ) -> GraphRanker:
-    """Fits a ranker; the same data and seeds give the same weights on the same machine.
+    """Fits a ranker; the same data and seeds give the same weights on the same machine. It is returned on the CPU.
 
     Args:
         columns: features that are used; with a start they are its own.
@@ -55,12 +59,14 @@ def fit(
     config = config or FitConfig()
     if config.num_candidates:
         graphs = graphs.head(config.num_candidates)
-    graphs = graphs.take(torch.nonzero(graphs.positives() > 0).squeeze(1))
+    graphs = graphs.take(torch.nonzero(graphs.positives() > 0).squeeze(1)).to(device)
     if start is None:
         model = GraphRanker([], graphs.x_NF.shape[1])
         model.mean, model.scale = _scaling(graphs.x_NF, columns)
     else:
-        model = copy.deepcopy(start).float()
+        model = copy.deepcopy(start).float().requires_grad_(True)
+        model.calibration = start.calibration.double().clone()
+    model = model.to(device)
     x_NF = model.standardised(graphs.x_NF) if len(graphs) else graphs.x_NF
     members: list[WalkNet] = []
     for number, seed in enumerate(config.seeds if start is None else range(len(model.members))):
@@ -69,15 +75,15 @@ def fit(
             member = WalkNet(graphs.x_NF.shape[1], config.relations, config.hidden, config.layers)
         else:
             member = model.networks()[number]
-        _train(member, graphs, x_NF, config, seed, pulled=start is not None)
+        _train(member.to(device), graphs, x_NF, config, seed, pulled=start is not None)
         members.append(member)
     model.members = torch.nn.ModuleList(members)
-    return model.eval()
+    return model.cpu().eval()
 
 
 def _scaling(x_NF: Tensor, columns: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Mean and spread of each feature; one that is not used is constant after scaling."""
-    used = torch.zeros(x_NF.shape[1], dtype=torch.bool)
+    used = torch.zeros(x_NF.shape[1], dtype=torch.bool, device=x_NF.device)
     used[list(columns)] = True
     spread = x_NF.std(dim=0) + 1e-3
     return x_NF.mean(dim=0), torch.where(used, spread, torch.full_like(spread, UNUSED))
@@ -117,7 +123,7 @@ def _loss(member: WalkNet, graphs: QueryGraphs, rows: Tensor, config: FitConfig,
     width = x_NF.shape[1] - len(INTENT_COLUMNS)
     rating = member(x_NF[:, :width], x_NF[:, width:], question_N, len(rows), edges, config.dropout)
     share = log_softmax(rating, question_N, len(rows))
-    held = torch.zeros(len(rows)).index_add_(0, question_N, y_N)
+    held = torch.zeros_like(data["weight"]).index_add_(0, question_N, y_N)
     weight = data["weight"]
     loss: Tensor = -(share * y_N * (weight / held)[question_N]).sum() / weight.sum()
     return loss
@@ -128,7 +134,7 @@ def _thinned(edges: Edges, share: float, generator: torch.Generator) -> Edges:
         return edges
     made = {}
     for relation, (ends, weight) in edges.items():
-        kept = torch.rand(len(weight), generator=generator) >= share
+        kept = (torch.rand(len(weight), generator=generator) >= share).to(weight.device)
         made[relation] = (ends[:, kept], weight[kept])
     return made
 
@@ -143,12 +149,17 @@ def score(model: GraphRanker, graphs: QueryGraphs) -> Tensor:
 
 
 def score_held_out(
-    graphs: QueryGraphs, group_Q: npt.NDArray[np.generic], columns: Sequence[int], config: FitConfig | None = None
+    graphs: QueryGraphs,
+    group_Q: npt.NDArray[np.generic],
+    columns: Sequence[int],
+    config: FitConfig | None = None,
+    device: torch.device | str = "cpu",
 ) -> Tensor:
     """Ratings of every candidate by a ranker fitted on the questions of the other groups, float32 [N]."""
     made = torch.zeros(len(graphs.x_NF))
     for group in np.unique(group_Q):
-        model = fit(graphs.take(torch.from_numpy(np.flatnonzero(group_Q != group))), columns, config)
+        others = graphs.take(torch.from_numpy(np.flatnonzero(group_Q != group)))
+        model = fit(others, columns, config, device=device)
         asked = torch.from_numpy(np.flatnonzero(group_Q == group))
         made[graphs.nodes(asked)] = score(model, graphs.take(asked))
     return made

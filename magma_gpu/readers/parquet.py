@@ -17,7 +17,7 @@ from magma_gpu.errors import InputError
 from magma_gpu.readers import clean
 from magma_gpu.readers.openai import read_conversation
 from magma_gpu.readers.peek import Peek
-from magma_gpu.readers.source import FREE_BYTES, MAX_GROWTH, Source
+from magma_gpu.readers.source import Source
 from magma_gpu.readers.turns import ReadOptions, TurnMaker
 from magma_gpu.types import Record
 
@@ -65,23 +65,10 @@ def batches(
     try:
         with pq.ParquetFile(source.path) as file:
             columns = _columns(file.schema_arrow, maker)
-            _check_growth(file.metadata, source)
             for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=groups):
                 yield list(_rows(batch))
     except _ARROW_ERRORS as error:
         yield str(error).split("\n")[0]
-
-
-def _check_growth(metadata: pq.FileMetaData, source: Source) -> None:
-    # A row group is decoded page by page, and a page may be all of a column.
-    for n in range(metadata.num_row_groups):
-        group = metadata.row_group(n)
-        packed = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
-        if group.total_byte_size > max(FREE_BYTES, MAX_GROWTH * packed):
-            raise InputError(
-                f"'{source.name}' grows to more than {MAX_GROWTH} times its compressed size; "
-                "write it anew without compression if it can be trusted."
-            )
 
 
 def _columns(schema: pa.Schema, maker: TurnMaker) -> list[str]:

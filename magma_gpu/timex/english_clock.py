@@ -297,7 +297,7 @@ def _bare_weekend(c: Context, unit: str) -> Span | None:
         return None
     span = unit_span(c.ref, "weekend")
     that = c.text[max(0, c.at - 5) : c.at].rstrip().endswith("that")
-    if c.way() < 0 and span.start > c.ref and ("the" in text_of(c) or (c.told() and not that)):
+    if c.way() < 0 and span.start > c.ref and ("the" in text_of(c) or (c.told() and not (that or c.rewritten))):
         return unit_span(c.ref, "weekend", -1)
     return span
 

@@ -54,6 +54,9 @@ def add_dates(g: Grammar) -> None:
     )
     marked = "on|by|from|to|until|since|before|after|of|stp|dow|comma|or|and|dash|between|at|lpar|for|about"
     add("A", f"(?:(?<=<{marked}>)|^)(<md>)", same)
+    # Day and month the other way round: rare in English, and as often a fraction.
+    add("md", "(<dm>)", lambda c, v: v if c.rewritten else None)
+    add("A", "^(<dm>)(?=$|<dash|to><dm|A>)", same)
     add("A", "(?<=<on|by|until|since|dow>)(<dm>)(?!<dot|dash>)", same)
     add("A", "(<md>)(?=<dash|to|until|through><the>?<md|A>|<comma>?<y>|$)", same)
     add(

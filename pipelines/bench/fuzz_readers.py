@@ -13,18 +13,16 @@ import contextlib
 import copy
 import io
 import json
-import multiprocessing
 import os
 import platform
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from broken_commands import run_commands
 from broken_logs import BrokenLog, broken_log
 from magma_gpu.config import Config, IngestConfig, config_from
 from magma_gpu.errors import InputError, MagmaError
@@ -40,9 +38,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OUTCOMES = ("read", "in part", "rejected", "empty", "refused", "crash")
 # Of processor time: a log of a few lines that takes longer than this is a finding.
 SLOW_S = 2.0
-# One log in this many also goes through ingest; of the commands, one in this many makes every stage.
+# One log in this many also goes through ingest.
 INGESTED = 10
-WHOLE = 10
 
 
 def read_log(path: Path, log: BrokenLog) -> tuple[str, list[Record]]:
@@ -119,7 +116,8 @@ def run_readers(
     report = copy.deepcopy(report) | {"first_seed": first_seed}
     start, ran_s = time.perf_counter(), report["seconds"]
     with contextlib.ExitStack() as stack:
-        run = map if workers == 1 else stack.enter_context(multiprocessing.Pool(workers)).map
+        # A reader that ends its process ends the run.
+        run = map if workers == 1 else stack.enter_context(concurrent.futures.ProcessPoolExecutor(workers)).map
         while report["logs"] < num_logs and time.perf_counter() - start < seconds:
             first, stop = first_seed + report["logs"], first_seed + num_logs
             chunks = [range(at, min(at + _CHUNK, stop)) for at in range(first, stop, _CHUNK)][: 8 * workers]
@@ -247,67 +245,6 @@ def run_builds(num_logs: int, first_seed: int) -> dict[str, Any]:
     }
 
 
-def run_commands(
-    num_logs: int, first_seed: int, seconds: float, before: dict[str, Any] | None = None, workers: int = 1
-) -> dict[str, Any]:
-    """Runs `magma-gpu build` on logs, each in a process of its own, until there were enough or the time is up.
-
-    Most stop behind ingest, where the log is read and nothing of it is needed any more; one in WHOLE makes every stage.
-
-    Args:
-        before: the report of a run of the same first seed that was stopped by its time; this one goes on behind it.
-        workers: commands that run at a time.
-    """
-    report = {"commands": 0, "whole": 0, "first_seed": first_seed, "seconds": 0.0, "crashes": [], "exit_codes": {}}
-    if before is not None and before["first_seed"] == first_seed:
-        report |= before
-    codes = collections.Counter[str](report["exit_codes"])
-    start, done, ran_s = time.perf_counter(), report["commands"], report["seconds"]
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        while done < num_logs and time.perf_counter() - start < seconds:
-            numbers = range(done, min(done + 8 * workers, num_logs))
-            seeds = [first_seed + n for n in numbers]
-            wholes = [n % WHOLE == 0 for n in numbers]
-            for seed, (code, error) in zip(seeds, pool.map(_run_command, seeds, wholes), strict=True):
-                codes[str(code)] += 1
-                if error:
-                    log = broken_log(random.Random(seed))  # noqa: S311
-                    report["crashes"].append({"seed": seed, "form": log.form, "faults": log.faults, "error": error})
-            report["whole"] += sum(wholes)
-            done += len(numbers)
-    return report | {
-        "commands": done,
-        "seconds": round(ran_s + time.perf_counter() - start, 1),
-        "exit_codes": dict(sorted(codes.items())),
-    }
-
-
-def _run_command(seed: int, is_whole: bool) -> tuple[int, str]:
-    """Builds a store of a log by the command; returns the exit code, and what went wrong or ""."""
-    log = broken_log(random.Random(seed))  # noqa: S311
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = folder / log.name
-        path.write_bytes(log.data)
-        command = [sys.executable, "-m", "magma_pipelines", "build", str(path), "--out", f"{folder}/store", "--json"]
-        command += ["--until", "resolve" if is_whole else "ingest", "--device", "cpu", "--quiet"]
-        command += ["--set", "embed.encoder=hash"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
-    if ran.returncode not in (0, 1, 2) or "Traceback" in ran.stderr + ran.stdout:
-        return ran.returncode, f"exit code {ran.returncode}: {ran.stderr[-300:]}"
-    # One sentence where nothing could be done, else none.
-    if len(ran.stderr.strip().splitlines()) != (1 if ran.returncode == 2 else 0):
-        return ran.returncode, f"not one sentence: {ran.stderr[-300:]}"
-    if ran.returncode == 2:
-        return 2, ""
-    turns = json.loads(ran.stdout.splitlines()[-1])["turns"]
-    lost = turns["in"] - sum(turns[name] for name in ("new", "unchanged", "duplicates", "rejected"))
-    if lost or (not log.faults and turns["in"] != log.num_turns):
-        return ran.returncode, f"turns are lost: {turns}, of a log of {log.num_turns}"
-    return ran.returncode, ""
-
-
 def table(report: dict[str, dict[str, int]], head: str) -> str:
     """Counts by outcome as a Markdown table."""
     out = io.StringIO()
@@ -328,6 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", type=float, default=600, help="at most this long for the commands; a later run goes on"
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="logs and commands at a time")
+    parser.add_argument("--forked", action="store_true", help="fork most commands instead of starting Python for each")
     parser.add_argument("--seed", type=int, default=0, help="of the first log")
     parser.add_argument(
         "--out",
@@ -345,7 +283,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.builds:
         report["builds"] = run_builds(args.builds, args.seed)
     if args.commands:
-        report["commands"] = run_commands(args.commands, args.seed, args.seconds, report.get("commands"), args.workers)
+        report["commands"] = run_commands(
+            args.commands,
+            args.seed,
+            args.seconds,
+            report.get("commands"),
+            workers=1 if args.forked else args.workers,
+            forked=args.forked,
+        )
     if args.out is not None:
         args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.tables and "readers" in report:

@@ -24,13 +24,15 @@ import torch
 
 from magma_gpu import ranker
 from magma_gpu.config import Config
+from magma_gpu.graph_learning.effects import agreement, moved, shift_into_ranges
 from magma_gpu.graph_learning.model import GraphRanker, edges_of
-from magma_gpu.graph_learning.subgraph import RELATIONS, QueryGraphs, join
+from magma_gpu.graph_learning.subgraph import EDGE_TYPE_OF, RELATIONS, QueryGraphs, join
 from magma_gpu.graph_learning.training import FitConfig, fit, score
 from magma_gpu.graph_learning.weights import edge_weights, load_policy
 from magma_gpu.memory import Memory
 from magma_gpu.ranker import Examples
 from magma_gpu.store import stable_hash
+from magma_gpu.types import INTENTS
 from magma_pipelines.build import BuildOptions, build
 from magma_pipelines.policy_data import Labelled, pseudo_labelled, stored_graphs
 from magma_pipelines.policy_feedback import fine_tuned
@@ -278,7 +280,21 @@ class Bench:
     def speed(self) -> None:
         """A question's candidates rated alone, edges at hand, by the weights that are shipped."""
         model = load_policy()
-        self.keep(speed=timed(model, self.locomo.graphs), edge_weights=edge_weights(model))
+        counts = edge_weights(model)
+        low, high = shift_into_ranges(counts, EDGE_TYPE_OF)
+        self.keep(
+            speed=timed(model, self.locomo.graphs),
+            learned={
+                "intents": INTENTS,
+                "edge_weights": counts,
+                "moves_a_rating_by": moved(model, self.locomo.graphs),
+                "edges_of_a_question": {
+                    r: round(len(w) / len(self.locomo.graphs), 2) for r, w in self.locomo.graphs.edge_weight.items()
+                },
+                "with_table_5": agreement(counts, EDGE_TYPE_OF)
+                | {"one constant puts all into its ranges": low <= high},
+            },
+        )
 
 
 def timed(model: GraphRanker, graphs: QueryGraphs) -> dict[str, Any]:

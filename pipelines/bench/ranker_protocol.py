@@ -4,8 +4,9 @@
 
 `held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over. `free` are the weights that are
 shipped, fitted without LoCoMo. `longmemeval` turns it round: fitted on LoCoMo and asked LongMemEval, pooled into one
-memory; and free data by folds over its questions. Ablations are held-out fits without a group of features. The plain
-rows of `locomo_retrieval.py` stand beside them. Differences have paired bootstrap intervals over questions.
+memory; and free data by folds over its questions. Ablations are fits without a group of features, on eight
+conversations and asked the other two, five times over. The plain rows of `locomo_retrieval.py` stand beside them.
+Differences have paired bootstrap intervals over questions.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from magma_gpu.memory import Memory
 from magma_gpu.ranker import Examples, fit, join
 from magma_gpu.store import stable_hash
 from magma_gpu.types import Question
+from magma_gpu.word_match import VIEWS as WORD_VIEWS
 from magma_pipelines.build import BuildOptions, build
 from magma_pipelines.ranking import columns, examples, free_data, labelled_questions, training_config
 
@@ -41,6 +43,9 @@ GROUPS = {
     "intent": lambda n: n.startswith("intent:") or n in ("when_and_time", "why_and_cause"),
     "time": lambda n: n in ("window_inside", "window_asked", "is:has_time", "when_and_time"),
     "speakers": lambda n: n in ("speaker_named", "other_speaker_named", "speaker_is_user_and_i"),
+    "words in meaning": lambda n: n.split(":")[0] in WORD_VIEWS,
+    "vectors": lambda n: n.startswith("dense"),
+    "stems (BM25 and coverage)": lambda n: n.startswith(("lexical", "content", "coverage")),
 }
 RESAMPLES = 2000
 
@@ -90,12 +95,16 @@ def difference(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> dict[str, 
     return made
 
 
-def leave_one_out(made: Examples, memory: np.ndarray, used: Sequence[int], **settings: Any) -> np.ndarray:
-    """Scores of every question by a ranker fitted on the other conversations."""
+def leave_out(
+    made: Examples, memory: np.ndarray, used: Sequence[int], *, at_once: int = 1, **settings: Any
+) -> np.ndarray:
+    """Scores of every question by a ranker fitted on other conversations, of which `at_once` are left out together."""
     score = np.zeros(made.label_QC.shape, dtype=np.float32)
-    for name in sorted(set(memory.tolist())):
-        model = fit(made.take(np.flatnonzero(memory != name)), used, **settings)
-        rows = np.flatnonzero(memory == name)
+    names = sorted(set(memory.tolist()))
+    for first in range(0, len(names), at_once):
+        asked = np.isin(memory, names[first : first + at_once])
+        model = fit(made.take(np.flatnonzero(~asked)), used, **settings)
+        rows = np.flatnonzero(asked)
         score[rows] = model.score(made.x_QCF[rows], made.valid_QC[rows])
     return score
 
@@ -122,6 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--members", type=int, default=3, help="networks that a fit averages")
     parser.add_argument("--no-ablations", action="store_true")
+    parser.add_argument("--missed", type=Path, help="JSONL of twenty questions whose evidence is missed, to be read")
     args = parser.parse_args(argv)
     args.start = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
@@ -166,10 +176,11 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         document["systems"][label] = summary(plain[label], categories)
     memory.config = config
 
-    held = found(leave_one_out(locomo, owner, columns(style=True), seeds=seeds), locomo, wanted)
+    score = leave_out(locomo, owner, columns(style=True), seeds=seeds)
+    held = found(score, locomo, wanted)
     tell("held out", held)
     document["held_out"] = summary(held, categories)
-    bare = found(leave_one_out(locomo, owner, columns(), seeds=seeds), locomo, wanted)
+    bare = found(leave_out(locomo, owner, columns(), seeds=seeds), locomo, wanted)
     tell("held out, no style", bare)
     document["held_out_without_style"] = summary(bare, categories) | {"minus_held_out": difference(bare, held)}
     free = found(ranker.load().score(locomo.x_QCF, locomo.valid_QC), locomo, wanted)
@@ -182,21 +193,65 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
     keep(args, document)
     document["longmemeval"] = longmemeval(args, work, config, locomo, tell)
     keep(args, document)
+    if args.missed:
+        args.missed.write_text(
+            "\n".join(json.dumps(row, ensure_ascii=False) for row in missed(score, locomo, memory, questions, evidence))
+            + "\n",
+            encoding="utf-8",
+        )
     if not args.no_ablations:
-        one = held
-        if args.members > 1:
-            one = found(leave_one_out(locomo, owner, columns(style=True), seeds=(0,)), locomo, wanted)
-        tell("held out, one member", one)
-        document["ablations"] = {"one member": summary(one, categories)}
-        for label, belongs in GROUPS.items():
-            used = [i for i in columns(style=True) if not belongs(NAMES[i])]
-            less = found(leave_one_out(locomo, owner, used, seeds=(0,)), locomo, wanted)
-            tell(f"without {label}", less)
-            document["ablations"][f"without {label}"] = summary(less, categories) | {
-                "gain_of_part": difference(one, less)
-            }
-            keep(args, document)
+        document["ablations"] = ablations(locomo, owner, wanted, tell, lambda: keep(args, document))
     return document
+
+
+def ablations(
+    made: Examples, owner: np.ndarray, wanted: Sequence[int], tell: Any, keep_so_far: Callable[[], None]
+) -> dict[str, Any]:
+    """What the ranking loses without each part; one member a fit, two conversations left out at once."""
+
+    def measured(label: str, used: Sequence[int]) -> dict[str, np.ndarray]:
+        rows = found(leave_out(made, owner, used, at_once=2, seeds=(0,)), made, wanted)
+        tell(label, rows)
+        return rows
+
+    whole = measured("all parts", columns(style=True))
+    table: dict[str, Any] = {"all parts": summary(whole)}
+    for label, belongs in GROUPS.items():
+        less = measured(f"without {label}", [i for i in columns(style=True) if not belongs(NAMES[i])])
+        table[f"without {label}"] = summary(less) | {"gain_of_part": difference(whole, less)}
+        keep_so_far()
+    return table
+
+
+def missed(
+    score_QC: np.ndarray,
+    made: Examples,
+    memory: Memory,
+    questions: Sequence[Question],
+    evidence: Sequence[Sequence[str]],
+    count: int = 20,
+) -> Iterator[dict[str, Any]]:
+    """Some questions whose evidence is not all among the first ten: what was wanted, where it stood."""
+    score = np.where(made.valid_QC, score_QC, -np.inf)
+    by = np.argsort(-score, axis=1, kind="stable")
+    rank = np.empty_like(by)
+    np.put_along_axis(rank, by, np.broadcast_to(np.arange(1, by.shape[1] + 1), by.shape), axis=1)
+    failed = [q for q, e in enumerate(evidence) if (made.label_QC[q] * (rank[q] <= 10)).sum() < len(set(e))]
+    chosen = sorted(np.random.default_rng(0).permutation(failed)[:count].tolist())
+    rows = [questions[q] for q in chosen]
+    memory.config = dataclasses.replace(memory.config, search=dataclasses.replace(memory.config.search, k=10))
+    for q, result in zip(chosen, memory.ask(rows), strict=True):
+        (index,) = memory.indexes([questions[q].memory_id])
+        place = {turn: i for i, turn in enumerate(index.turn_ids)}
+        ranks = sorted(int(r) for r in rank[q][made.label_QC[q] > 0])
+        yield {
+            "query_id": questions[q].query_id,
+            "category": questions[q].category,
+            "ranks_of_evidence": ranks + [None] * (len(set(evidence[q])) - len(ranks)),
+            "question": questions[q].question,
+            "evidence": {t: f"{index.speakers[place[t]]}: {index.texts[place[t]]}" for t in sorted(set(evidence[q]))},
+            "first": [f"{e.turn_id} {e.speaker}: {e.text[:120]}" for e in result.evidence[:4]],
+        }
 
 
 def longmemeval(args: argparse.Namespace, work: Path, config: Config, locomo: Examples, tell: Any) -> dict[str, Any]:

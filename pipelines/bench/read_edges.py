@@ -11,7 +11,8 @@ repository; the labels that `report` writes hold numbers of turns alone.
 A causal edge is right when a reader of the two turns would say that what the first tells is a reason for what the
 second tells, or brought it about. An entity link is right when the words are a name, or a thing or topic worth a page
 of its own, and mean that entity. Causal edges of the rules come from all ten LoCoMo conversations, with consolidation,
-out of a store; their entity links, and all edges of a model, from the conversation that the model was run over.
+out of a store; their entity links, and all edges of a model, from the conversation that the model was run over. What a
+model claimed and the checks dropped is read too, under a name of its own: it says what the checks are worth.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from extraction import detection, locomo_events, share
 from extraction_model import read_parts
 from magma_gpu.config import ResolveConfig
 from magma_gpu.entities import resolve_shard
+from magma_gpu.extract.windows import decode_output
 
 Row = dict[str, Any]
 
@@ -65,6 +67,27 @@ def causal_items(engine: str, events: pa.Table, tables: dict[str, pa.Table]) -> 
     return items
 
 
+def dropped_items(engine: str, work: Path, data: Path, kept: Sequence[Row]) -> list[Row]:
+    """The pairs of different turns, in order, that a model claimed and that did not stand the checks, as items."""
+    events, _, _ = tables_of(work, data)
+    said = {(row["memory_id"], row["position"]): row for row in events.to_pylist()}
+    seen = {tuple(item["where"]) for item in kept}
+    items = []
+    for row in read_parts(work).to_pylist():
+        num = row["last"] - row["first"] + 1
+        for pair in decode_output(row["output"])[1] if row["output"] else ():
+            if not 0 <= pair.cause < pair.effect < num:
+                continue
+            cause, effect = (said[row["memory_id"], row["first"] + at] for at in (pair.cause, pair.effect))
+            where = (row["memory_id"], cause["turn_id"], effect["turn_id"])
+            if where in seen:
+                continue
+            seen.add(where)
+            shown = f"{_shown(cause)} ==> {_shown(effect)} (words: {pair.evidence})"
+            items.append({"kind": "causal", "engine": f"{engine}, dropped", "where": list(where), "shown": shown})
+    return items
+
+
 def entity_items(engine: str, events: pa.Table, tables: dict[str, pa.Table], sample: str) -> list[Row]:
     """The entity links of an engine in one conversation as items of a sheet, but for those to a turn's own speaker."""
     said = {row["event_id"]: row for row in events.to_pylist()}
@@ -94,7 +117,9 @@ def sheet(given: argparse.Namespace) -> Row:
     for work in given.work:
         model = json.loads((work / "what.json").read_text(encoding="utf-8"))["model"]
         events, tables, _ = tables_of(work, given.data)
-        pools += [causal_items(model, events, tables), entity_items(model, events, tables, given.sample)]
+        kept = causal_items(model, events, tables)
+        pools += [kept, entity_items(model, events, tables, given.sample)]
+        pools.append(dropped_items(model, work, given.data, kept))
     drawn: list[Row] = []
     for kind, most in (("causal", given.causal), ("entity", given.entity)):
         by_engine = [sorted(p, key=lambda i: i["where"]) for p in pools if p and p[0]["kind"] == kind]
@@ -169,7 +194,7 @@ def _lines(labels: Sequence[Row]) -> str:
 def precisions(labels: Sequence[Row]) -> Row:
     """Precision with its interval by kind and engine."""
     meaning = {
-        "causal": "of the causal edges drawn, those that a reader who did not know the engine called right",
+        "causal": "of the causal pairs drawn, those that a reader who did not know the engine called right",
         "entity": "of the entity links drawn, those that a reader who did not know the engine called right",
     }
     made: Row = {}

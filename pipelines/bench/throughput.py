@@ -184,11 +184,12 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         entry: dict[str, Any] = {
             "peak_mb_worker": {n: r["peak_mb_worker"] or r["peak_mb_driver"] for n, r in here.items()}
         }
-        for what in ("seconds_of_build", "cpu_seconds"):
+        entry |= {"microseconds_per_further_turn": {}, "growth": {}}
+        for name, what in (("wall", "seconds_of_build"), ("cpu", "cpu_seconds")):
             cost = [_marginal(a, b, what) for a, b in itertools.pairwise(here.values())]
-            entry[f"microseconds_of_{what}_per_further_turn"] = [round(v * 1e6, 1) for v in cost]
+            entry["microseconds_per_further_turn"][name] = [round(v * 1e6, 1) for v in cost]
             if len(cost) == 2:
-                entry[f"growth_of_{what}"] = round(cost[1] / cost[0], 3)
+                entry["growth"][name] = round(cost[1] / cost[0], 3)
         found[f"{runner}:{workers}"] = entry
     gains = {}
     for runner in ("local", "ray"):

@@ -7,348 +7,18 @@ arguments reads what is there and ends in the same report. Timings are of the ru
 
 import dataclasses
 import json
-import os
-import platform
-import re
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-import magma_gpu
-import magma_kernels
-from magma_gpu.answer import Engine, Task, make_tasks
-from magma_gpu.chat_client import ChatConfig
-from magma_gpu.config import BUILD_SECTIONS, Config
-from magma_gpu.errors import InputError, StoreError
-from magma_gpu.evaluate.data import sample_ids, write_first
-from magma_gpu.evaluate.gold import Gold, read_audit, read_gold, read_memories
+from magma_gpu.config import Config
+from magma_gpu.evaluate.gold import read_memories
 from magma_gpu.evaluate.page import page
 from magma_gpu.evaluate.report import Measured, golds_of, make_report, markdown, question_rows, shown_turns
-from magma_gpu.evaluate.scores import Ranking
-from magma_gpu.evaluate.steps import Row, Steps, code_hash, file_hash
-from magma_gpu.evaluate.systems import DEPTH, Returned, StoreSystem, System, default_systems, encoded, make_system
-from magma_gpu.memory import Memory
-from magma_gpu.store import Store, shard_of, stable_hash
-from magma_gpu.types import Question
-from magma_pipelines.build import BuildOptions, build
+from magma_gpu.store import stable_hash
+from magma_pipelines.bench_answers import answer_all, is_answered, judge_all
+from magma_pipelines.bench_run import BenchOptions, Run
 
-# Questions of one part, which is asked as one batch.
-_PART = 64
-# Questions that are asked one by one to measure latency.
-_LATENCY = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchOptions:
-    """What to measure.
-
-    Attributes:
-        benchmark: locomo or longmemeval.
-        limit: the first so many questions and what they need; None for all.
-        audit: corrections of the gold, LoCoMo alone.
-        ignore_time: ask after everything was said, even where a question's own time is earlier.
-        engine: who answers; None for retrieval alone. judge: who judges the answers.
-    """
-
-    benchmark: str
-    data: Path
-    out: Path
-    systems: tuple[str, ...] = ()
-    limit: int | None = None
-    audit: Path | None = None
-    ignore_time: bool = False
-    engine: Engine | None = None
-    judge: ChatConfig | None = None
-    resamples: int = 2000
-    seed: int = 0
-    quiet: bool = False
-
-
-@dataclass(slots=True)
-class Turns:
-    """Where each turn lies and how long it is, without its words."""
-
-    session: dict[str, str]
-    tokens: dict[str, int]
-
-
-class Run:
-    """One benchmark run; what a step makes is a property or the result of a method, made once."""
-
-    def __init__(self, options: BenchOptions, config: Config) -> None:
-        self.options = options
-        self.config = config
-        self.steps = Steps(options.out)
-        if not options.data.is_file():
-            raise InputError(f"The data '{options.data}' is no file; give the benchmark's JSON file.")
-        if options.limit is not None and options.limit < 1:
-            raise InputError(f"--limit must be at least 1 (got {options.limit}).")
-        settings = {s: v for s, v in config.as_dict().items() if s in BUILD_SECTIONS}
-        self.data_hash = file_hash(options.data)
-        self.fingerprint = stable_hash(
-            options.benchmark, self.data_hash, str(options.limit), json.dumps(settings, sort_keys=True)
-        )
-        self.code = code_hash(_folder(magma_gpu), _folder(magma_kernels))
-
-    # ------------------------------------------------------------------------------------------------------ build
-
-    @cached_property
-    def input(self) -> Path:
-        """The data, or a file of its first questions."""
-        if self.options.limit is None:
-            return self.options.data
-        path = self.options.out / f"input-{self.fingerprint[:12]}.json"
-        if not path.exists():
-            write_first(self.options.data, path, self.options.benchmark, self.options.limit)
-        return path
-
-    @cached_property
-    def root(self) -> Path:
-        return self.options.out / f"store-{self.fingerprint[:12]}"
-
-    @cached_property
-    def built(self) -> Row:
-        """What the build did; `seconds` is None where this run did not do all of it."""
-
-        def make() -> list[Row]:
-            fresh = not self.root.exists()
-            options = BuildOptions(format=self.options.benchmark, quiet=self.options.quiet)
-            report = build([str(self.input)], self.root, self.config, options)
-            if report.failed or report.skipped_inputs:
-                raise StoreError(
-                    f"The build failed for {len(report.failed)} shards and {len(report.skipped_inputs)} inputs; "
-                    f"see {self.root}/failed, and run it again."
-                )
-            document = report.to_json()
-            return [
-                {
-                    "seconds": document["seconds"] if fresh else None,
-                    "turns": document["turns"],
-                    "stages": {n: s["wall_seconds"] for n, s in document["stages"].items()} if fresh else {},
-                }
-            ]
-
-        # The store's own files may be older than the code; building again is cheap where nothing changed.
-        return self.steps.single("build.jsonl", stable_hash(self.fingerprint, self.code), make)[0]
-
-    @cached_property
-    def store(self) -> Store:
-        assert self.built
-        return Store(self.root)
-
-    @cached_property
-    def memory(self) -> Memory:
-        return Memory.open(self.store.root, self.config)
-
-    @cached_property
-    def vectors(self) -> dict[str, npt.NDArray[np.float32]]:
-        return {}
-
-    # ------------------------------------------------------------------------------------------------------- gold
-
-    @cached_property
-    def gold(self) -> list[Gold]:
-        """The questions, those of a shard together."""
-        manifest = self.store.open()
-        audit = {}
-        audit_hash = ""
-        if self.options.audit is not None:
-            if self.options.benchmark != "locomo":
-                raise InputError("--audit is of LoCoMo alone; leave it out.")
-            audit_hash = file_hash(self.options.audit) if self.options.audit.is_file() else ""
-            audit = read_audit(self.options.audit, sample_ids(self.input))
-        fingerprint = stable_hash(self.fingerprint, self.code, audit_hash)
-        rows = self.steps.single(
-            "gold.jsonl",
-            fingerprint,
-            lambda: [g.to_json() for g in read_gold(self.store, manifest, self.options.benchmark, audit)],
-        )
-        if not rows:
-            raise InputError(f"'{self.options.data}' holds no question that can be asked.")
-        made = [Gold.from_json(r) for r in rows]
-        return sorted(made, key=lambda g: shard_of(g.memory_id, manifest.num_shards))
-
-    @cached_property
-    def questions(self) -> list[Question]:
-        return [g.asked(ignore_time=self.options.ignore_time) for g in self.gold]
-
-    @cached_property
-    def turns(self) -> dict[str, Turns]:
-        wanted = sorted({g.memory_id for g in self.gold})
-        made = {m: Turns({}, {}) for m in wanted}
-        for memory in read_memories(self.store, self.store.open(), wanted):
-            made[memory.memory_id] = Turns(
-                {t.turn_id: t.session_id for t in memory.turns}, {t.turn_id: t.num_tokens for t in memory.turns}
-            )
-        return made
-
-    # ------------------------------------------------------------------------------------------------------ query
-
-    @cached_property
-    def systems(self) -> list[str]:
-        return list(dict.fromkeys(self.options.systems or default_systems(self.config.search)))
-
-    def search_fingerprint(self, name: str) -> str:
-        search = json.dumps(self.config.as_dict()["search"], sort_keys=True)
-        return stable_hash(self.fingerprint, self.code, name, search, str(DEPTH), str(self.options.ignore_time))
-
-    def make_system(self, name: str) -> System:
-        return make_system(name, self.memory, self.config.search, self.vectors)
-
-    def rankings(self, name: str) -> tuple[list[Ranking], Row]:
-        """What a system returned for every question, and how long that took."""
-        folder = f"systems/{file_name(name)}"
-        fingerprint = self.search_fingerprint(name)
-        system: System | None = None
-        seconds: dict[str, float] = {}
-
-        def ready() -> System:
-            nonlocal system
-            if system is None:
-                system = self.make_system(name)
-                start = time.perf_counter()
-                system.build(read_memories(self.store, self.store.open(), sorted(self.turns)))
-                if not isinstance(system, StoreSystem):
-                    seconds["build"] = time.perf_counter() - start
-                # The first question loads models and opens memories.
-                system.query(self.questions[:1])
-            return system
-
-        def make(part: Sequence[Question]) -> list[Row]:
-            asked = ready()
-            start = time.perf_counter()
-            returned = asked.query(part)
-            share = (time.perf_counter() - start) / len(part)
-            if len(returned) != len(part):
-                raise InputError(f"System '{name}' gave {len(returned)} results to {len(part)} questions.")
-            rows = [r.to_json() for r in self._rankings(part, returned)]
-            return [row | {"seconds": share} for row in rows]
-
-        rows = self.steps.parts(f"{folder}/queries", fingerprint, self.questions, _PART, make)
-        took = self.steps.single(f"{folder}/latency.jsonl", fingerprint, lambda: [self._latency(ready(), seconds)])[0]
-        took |= {"questions_per_s": len(rows) / max(1e-9, sum(r["seconds"] for r in rows))}
-        return [Ranking.from_json({k: v for k, v in r.items() if k != "seconds"}) for r in rows], took
-
-    def _rankings(self, questions: Sequence[Question], returned: Sequence[Returned]) -> list[Ranking]:
-        kept = []
-        for question, found in zip(questions, returned, strict=True):
-            known = self.turns[question.memory_id]
-            turns = [t for t in dict.fromkeys(found.turn_ids) if t in known.session]
-            kept.append((question, found, turns))
-        contexts = self._context_tokens(kept)
-        return [
-            Ranking(
-                memory_id=question.memory_id,
-                query_id=question.query_id,
-                turns=tuple(turns[:DEPTH] if found.ranked else turns),
-                sessions=tuple(
-                    self.turns[question.memory_id].session[t] for t in turns[: DEPTH if found.ranked else 0]
-                ),
-                tokens=tuple(self.turns[question.memory_id].tokens[t] for t in turns[: DEPTH if found.ranked else 0]),
-                why=found.why,
-                ranked=found.ranked,
-                context_tokens=size,
-            )
-            for (question, found, turns), size in zip(kept, contexts, strict=True)
-        ]
-
-    def _context_tokens(self, kept: Sequence[tuple[Question, Returned, Sequence[str]]]) -> list[int]:
-        ranked = [i for i, (_, found, _) in enumerate(kept) if found.ranked]
-        # Everything at once is counted and not written.
-        made = [sum(self.turns[q.memory_id].tokens[t] for t in turns) for q, _, turns in kept]
-        tasks = self.tasks([kept[i][0] for i in ranked], [kept[i][2] for i in ranked], ranked=True)
-        for i, task in zip(ranked, tasks, strict=True):
-            made[i] = task.context_tokens
-        return made
-
-    def tasks(self, questions: Sequence[Question], turns: Sequence[Sequence[str]], *, ranked: bool) -> list[Task]:
-        """What an answering model gets: the best turns within the budget, or everything where nothing is ranked."""
-        if not questions:
-            return []
-        search = self.config.search
-        return make_tasks(
-            self.memory,
-            questions,
-            [t[: search.k] for t in turns] if ranked else turns,
-            search.context_tokens if ranked else None,
-            encoded(self.memory, [q.question for q in questions], self.vectors),
-            ranked=ranked,
-        )
-
-    def measured(self, name: str) -> Measured:
-        """Everything of one system."""
-        from magma_pipelines.bench_answers import answer_all, is_answered, judge_all
-
-        rankings, took = self.rankings(name)
-        measured = Measured(
-            name=name,
-            rankings=rankings,
-            latency_ms=took["latency_ms"],
-            questions_per_s=took["questions_per_s"],
-            build_s=took["build_s"],
-        )
-        if self.options.engine is None or not is_answered(name, self.options.systems):
-            return measured
-        answers = answer_all(self, name, rankings, self.options.engine)
-        return dataclasses.replace(
-            measured,
-            answers=[a["answer"] for a in answers],
-            answer_tokens=[a["output_tokens"] for a in answers if a["output_tokens"] is not None],
-            judged={} if self.options.judge is None else judge_all(self, name, answers, self.options.judge),
-        )
-
-    def facts(self) -> Row:
-        """What a report says of the run itself."""
-        options = self.options
-        return {
-            "benchmark": options.benchmark,
-            "data": {"name": options.data.name, "sha256": self.data_hash},
-            "limit": options.limit,
-            "settings": {
-                "search": self.config.as_dict()["search"],
-                "encoder": self.config.embed.encoder,
-                "depth": DEPTH,
-                "ignore_time": options.ignore_time,
-            },
-            "machine": {
-                "processor": platform.machine(),
-                "cpus": os.cpu_count(),
-                "python": platform.python_version(),
-                "device": self.config.run.device,
-            },
-            "version": magma_gpu.__version__,
-            "build": self.built,
-            "answers": None if options.engine is None else dict(options.engine.identity),
-            "judge": None if options.judge is None else options.judge.model,
-        }
-
-    def _latency(self, system: System, seconds: dict[str, float]) -> Row:
-        """Milliseconds of single questions, evenly spaced over the benchmark, after a warm-up."""
-        step = max(1, len(self.questions) // _LATENCY)
-        asked = self.questions[::step][:_LATENCY]
-        alone = system.cold() if isinstance(system, StoreSystem) else system
-        alone.query(asked[:1])
-        made = []
-        for question in asked:
-            start = time.perf_counter()
-            alone.query([question])
-            made.append(round(1000 * (time.perf_counter() - start), 3))
-        return {"latency_ms": made, "build_s": seconds.get("build")}
-
-
-def _folder(package: Any) -> Path:
-    return Path(next(iter(package.__path__)))
-
-
-def file_name(system: str) -> str:
-    """A system's name as a folder."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", system)
+__all__ = ["BenchOptions", "Run", "run_bench"]
 
 
 def run_bench(options: BenchOptions, config: Config) -> dict[str, Any]:
@@ -359,8 +29,29 @@ def run_bench(options: BenchOptions, config: Config) -> dict[str, Any]:
         StoreError: the build failed, or the folder cannot be written.
     """
     run = Run(options, config)
-    systems = [run.measured(name) for name in run.systems]
+    systems = [measure(run, name) for name in run.systems]
     return write_report(run, systems)
+
+
+def measure(run: Run, name: str) -> Measured:
+    """Everything of one system."""
+    rankings, took = run.rankings(name)
+    measured = Measured(
+        name=name,
+        rankings=rankings,
+        latency_ms=took["latency_ms"],
+        questions_per_s=took["questions_per_s"],
+        build_s=took["build_s"],
+    )
+    if run.options.engine is None or not is_answered(name, run.options.systems):
+        return measured
+    answers = answer_all(run, name, rankings, run.options.engine)
+    return dataclasses.replace(
+        measured,
+        answers=[a["answer"] for a in answers],
+        answer_tokens=[a["output_tokens"] for a in answers if a["output_tokens"] is not None],
+        judged={} if run.options.judge is None else judge_all(run, name, answers, run.options.judge),
+    )
 
 
 def write_report(run: Run, systems: Sequence[Measured]) -> dict[str, Any]:

@@ -6,21 +6,21 @@ is.
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from magma_gpu.answer import Engine, Task, write_prompt
-from magma_gpu.chat_client import ChatClient, ChatConfig
+from magma_gpu.chat_client import ChatClient, ChatConfig, OpenAIEngine
 from magma_gpu.evaluate.judge import MODES, RUBRIC_VERSION, Graded, judge, write_judge_prompt
 from magma_gpu.evaluate.report import golds_of
 from magma_gpu.evaluate.scores import Ranking
 from magma_gpu.evaluate.steps import Row
 from magma_gpu.evaluate.systems import ABLATIONS
 from magma_gpu.store import stable_hash
+from magma_pipelines.bench_run import Run, file_name
 
-if TYPE_CHECKING:
-    from magma_pipelines.bench import Run
-
+# Questions of one part where no request leaves the machine.
 _PART = 64
+# A part of requests is written after so many rounds of as many as the server is asked at once: what a break loses.
+_ROUNDS = 4
 
 
 def is_answered(name: str, asked_for: Sequence[str]) -> bool:
@@ -28,10 +28,8 @@ def is_answered(name: str, asked_for: Sequence[str]) -> bool:
     return bool(asked_for) or not name.endswith(tuple(f"-{a}" for a in ABLATIONS))
 
 
-def answer_all(run: "Run", name: str, rankings: Sequence[Ranking], engine: Engine) -> list[Row]:
+def answer_all(run: Run, name: str, rankings: Sequence[Ranking], engine: Engine) -> list[Row]:
     """The answers to all questions from what a system ranked."""
-    from magma_pipelines.bench import file_name
-
     identity = json.dumps(engine.identity, sort_keys=True)
     folder = f"answers-{stable_hash(identity)[:8]}"
     known = {
@@ -48,8 +46,9 @@ def answer_all(run: "Run", name: str, rankings: Sequence[Ranking], engine: Engin
         return answer_new(tasks, engine, known)
 
     fingerprint = stable_hash(run.search_fingerprint(name), identity)
+    size = _ROUNDS * engine.client.config.concurrency if isinstance(engine, OpenAIEngine) else _PART
     return run.steps.parts(
-        f"systems/{file_name(name)}/{folder}", fingerprint, rankings, _PART, make, lambda row: row["error"] is None
+        f"systems/{file_name(name)}/{folder}", fingerprint, rankings, size, make, lambda row: row["error"] is None
     )
 
 
@@ -69,16 +68,14 @@ def answer_new(tasks: Sequence[Task], engine: Engine, known: dict[str, Row]) -> 
 
 
 def judge_all(
-    run: "Run", name: str, answers: Sequence[Row], config: ChatConfig
+    run: Run, name: str, answers: Sequence[Row], config: ChatConfig
 ) -> dict[str, dict[str, list[float | None]]]:
     """Verdicts by gold and mode."""
-    from magma_pipelines.bench import file_name
-
     client = ChatClient(config)
     made: dict[str, dict[str, list[float | None]]] = {}
     for which in golds_of(run.gold):
         for mode in MODES:
-            identity = stable_hash(config.model, str(config.temperature), mode, str(RUBRIC_VERSION))
+            identity = judge_identity(config, mode)
             folder = f"judged-{mode}-{identity[:8]}"
             known = {
                 row["prompt_hash"]: row
@@ -104,12 +101,17 @@ def judge_all(
                 f"systems/{file_name(name)}/{folder}-{which}",
                 fingerprint,
                 graded,
-                _PART,
+                _ROUNDS * config.concurrency,
                 make,
                 lambda row: row["error"] is None,
             )
             made.setdefault(which, {})[mode] = [row["verdict"] for row in rows]
     return made
+
+
+def judge_identity(config: ChatConfig, mode: str) -> str:
+    """What tells two judges apart whose verdicts may differ."""
+    return stable_hash(config.model, str(config.temperature), str(config.max_tokens), mode, str(RUBRIC_VERSION))
 
 
 def judge_new(client: ChatClient, part: Sequence[Graded | None], mode: str, known: dict[str, Row]) -> list[Row]:

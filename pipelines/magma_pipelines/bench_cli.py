@@ -19,7 +19,13 @@ Finish = Callable[[argparse.Namespace, Any, str], None]
 def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
     """Adds `bench locomo`, `bench longmemeval` and `bench compare`."""
     text = "Measures retrieval and answers on a benchmark, or compares two runs."
-    bench = commands.add_parser("bench", help=text, description=text)
+    bench = commands.add_parser(
+        "bench",
+        help=text,
+        description=text,
+        epilog="example: magma-gpu bench locomo --data locomo10.json --out runs/locomo",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     kinds = bench.add_subparsers(dest="bench", metavar="BENCHMARK", required=True, parser_class=type(bench))
     for name, title in (("locomo", "LoCoMo"), ("longmemeval", "LongMemEval")):
         help_ = f"Runs {title}: builds, asks, answers, judges and reports; goes on where an earlier run ended."
@@ -29,10 +35,12 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
             description=help_,
             parents=[common],
             epilog=f"example: magma-gpu bench {name} --data {name}.json --out runs/{name} --no-answers",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         one.add_argument("--data", metavar="FILE", type=Path, required=True, help="the benchmark's JSON file")
         one.add_argument("--out", metavar="DIR", type=Path, required=True, help="the run: store, steps, report")
         one.add_argument("--limit", metavar="N", type=int, help="the first N questions and what they need")
+        one.add_argument("--sample", metavar="N", type=int, help="N questions evenly spaced over the benchmark")
         one.add_argument(
             "--systems", metavar="A,B,...", help="what is measured; default: policies, baselines, ablations"
         )
@@ -53,7 +61,9 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
         help=text,
         description=text,
         parents=[common],
-        epilog="example: magma-gpu bench compare runs/a runs/b; magma-gpu bench compare runs/a:bm25 runs/a:smooth",
+        epilog="examples: magma-gpu bench compare runs/a runs/b\n"
+        "          magma-gpu bench compare runs/a:bm25 runs/a:smooth",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     compare.add_argument("first", metavar="RUN", help="the folder of a run, or RUN:SYSTEM")
     compare.add_argument("second", metavar="RUN")
@@ -74,14 +84,17 @@ def _add_engine(parser: argparse.ArgumentParser, default: str | None) -> None:
         + (f"; default {default}" if default else ""),
     )
     parser.add_argument("--base-url", metavar="URL", default="http://localhost:8000/v1", help="of the server")
-    parser.add_argument("--model", metavar="NAME", help="the server's name of the answering model")
+    parser.add_argument(
+        "--model", metavar="NAME", help="the server's name of the model that answers and that systems use"
+    )
     parser.add_argument("--concurrency", metavar="N", type=int, default=16, help="requests at once (default 16)")
+    parser.add_argument("--max-tokens", metavar="N", type=int, default=256, help="of one reply (default 256)")
 
 
 def _chat(args: argparse.Namespace, model: str | None, url: str) -> "ChatConfig":
     from magma_gpu.chat_client import ChatConfig
 
-    return ChatConfig(base_url=url, model=model or "", concurrency=args.concurrency)
+    return ChatConfig(base_url=url, model=model or "", concurrency=args.concurrency, max_tokens=args.max_tokens)
 
 
 def _engine(args: argparse.Namespace) -> "Engine":
@@ -113,9 +126,11 @@ def run_bench(args: argparse.Namespace, config: Config, finish: Finish) -> int:
         out=args.out,
         systems=tuple(s for s in (args.systems or "").split(",") if s),
         limit=args.limit,
+        sample=args.sample,
         audit=getattr(args, "audit", None),
         ignore_time=args.ignore_time,
         engine=None if args.no_answers or args.engine is None else _engine(args),
+        system_model=None if args.model is None else _chat(args, args.model, args.base_url),
         judge=None if args.judge is None else _chat(args, args.judge, args.judge_url or args.base_url),
         resamples=args.resamples,
         seed=args.seed,

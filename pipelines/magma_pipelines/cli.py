@@ -20,6 +20,8 @@ from magma_gpu.errors import InputError, MagmaError
 from magma_gpu.schema import STAGES
 from magma_pipelines import show, store_commands
 from magma_pipelines.bench_cli import add_answer, add_bench, run_answer, run_bench
+from magma_pipelines.completion import add_completion, script
+from magma_pipelines.policy_cli import add_policy_options, run_policy
 
 
 class _Parser(argparse.ArgumentParser):
@@ -87,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("store", metavar="DIR", type=Path)
     query.add_argument("question", metavar="QUESTION", nargs="?")
     query.add_argument("--memory", metavar="ID", help="may be left out where DIR holds one memory")
-    query.add_argument("--policy", metavar="NAME", help="learned (default), smooth or paper")
+    query.add_argument("--policy", metavar="NAME", help="learned (default), gnn, smooth or paper")
     query.add_argument("--k", metavar="N", type=int, help="how many events to return")
     query.add_argument("--as-of", metavar="TIME", help="use nothing that was said later")
     query.add_argument(
@@ -144,10 +146,14 @@ def _parser() -> argparse.ArgumentParser:
         "Fits small models of our own again and writes them with their scores.",
         "magma-gpu train intent",
     )
-    train.add_argument("what", choices=["intent", "ranker"])
+    train.add_argument("what", choices=["intent", "ranker", "policy"])
     train.add_argument("--questions", metavar="FILE", type=Path, help="JSONL with question and intent; default: ours")
-    train.add_argument("--longmemeval", metavar="FILE", type=Path, help="LongMemEval, as more data for the ranker")
+    train.add_argument(
+        "--longmemeval", metavar="FILE", type=Path, help="LongMemEval, as more data for ranker and policy"
+    )
     train.add_argument("--out", metavar="FILE", type=Path, help="where the weights go; default: those that are shipped")
+    add_policy_options(train)
+    add_completion(command)
     return parser
 
 
@@ -292,7 +298,9 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
-    if args.what == "ranker":
+    if args.what == "policy":
+        document = run_policy(args, _config(args))
+    elif args.what == "ranker":
         from magma_pipelines.ranking import train_ranker
 
         document = train_ranker(_config(args), args.longmemeval, args.out)
@@ -312,6 +320,12 @@ def _answer(args: argparse.Namespace) -> int:
     return run_answer(args, _config(args), _finish)
 
 
+def _completion(args: argparse.Namespace) -> int:
+    text = script(_parser(), args.shell)
+    _finish(args, {"shell": args.shell, "script": text}, text)
+    return 0
+
+
 _COMMANDS = {
     **dict.fromkeys(store_commands.COMMANDS, _on_stores),
     "build": _build,
@@ -325,6 +339,7 @@ _COMMANDS = {
     "train": _train,
     "answer": _answer,
     "bench": _bench,
+    "completion": _completion,
 }
 
 

@@ -7,10 +7,9 @@ are named by what they hold, not by the run. They go once the shard's own table 
 import hashlib
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from magma_gpu.errors import StoreError
-from magma_gpu.store import Store, parquet_bytes
+from magma_gpu.store import Store, parquet_bytes, read_parquet
 
 KEPT = ".kept"
 
@@ -39,7 +38,7 @@ class Kept:
             try:
                 content = self._store.read_bytes(f"{KEPT}/{name}")
                 if content is not None:
-                    found.append(pq.read_table(pa.BufferReader(content)))
+                    found.append(read_parquet(content))
             except (StoreError, OSError, pa.ArrowException):
                 self._store.remove(f"{KEPT}/{name}")
         return pa.concat_tables(found) if found else None

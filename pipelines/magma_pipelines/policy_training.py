@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from magma_gpu.config import Config
+from magma_gpu.device import pick_device
 from magma_gpu.errors import InputError
 from magma_gpu.graph_learning.subgraph import join
 from magma_gpu.graph_learning.training import FitConfig, calibrate, calibration_error, fit, score_held_out
@@ -72,6 +73,7 @@ def train_policy(config: Config, options: TrainOptions) -> dict[str, Any]:
 def _train(config: Config, options: TrainOptions, work: Path) -> dict[str, Any]:
     began = time.perf_counter()
     settings = training_config(config)
+    device = str(pick_device(config.run.device))
     parts, groups, wanted, sizes = [], [], [], {}
     start_parts = []
     for label, logs, asked in free_data(options.longmemeval, _folder(work)):
@@ -89,15 +91,15 @@ def _train(config: Config, options: TrainOptions, work: Path) -> dict[str, Any]:
             pseudo = pseudo_labelled(memory, _PSEUDO if label == "own" else 16 * _PSEUDO)
             start_parts.append(stored_graphs(store, settings, pseudo, work / "graphs"))
     graphs, group, want = join(parts), np.concatenate(groups), np.concatenate(wanted)
-    start = fit(join(start_parts), columns(), SHIPPED) if start_parts else None
+    start = fit(join(start_parts), columns(), SHIPPED, device=device) if start_parts else None
     fitting = time.perf_counter()
-    model = fit(graphs, columns(), SHIPPED, start)
+    model = fit(graphs, columns(), SHIPPED, start, device)
     seconds = time.perf_counter() - fitting
-    held = score_held_out(graphs, group, columns(), SHIPPED)
+    held = score_held_out(graphs, group, columns(), SHIPPED, device)
     model.calibration = calibrate(held, graphs)
     scores: dict[str, Any] = {"free data, folds of memories": means(held, graphs, want)}
     if options.locomo is not None:
-        scores["locomo, one conversation left out"] = leave_one_out(settings, options.locomo, work)
+        scores["locomo, one conversation left out"] = leave_one_out(settings, options.locomo, work, device)
     card = {
         "model": "heterogeneous message passing over the candidates of a question (GraphConv an edge relation, gates "
         "opened by intent) on top of the learned ranker's network; members averaged",
@@ -119,13 +121,13 @@ def _folder(work: Path) -> Path:
     return work
 
 
-def leave_one_out(config: Config, locomo: Path, work: Path) -> dict[str, Any]:
+def leave_one_out(config: Config, locomo: Path, work: Path, device: str) -> dict[str, Any]:
     """Scores on LoCoMo by rankers fitted on its other conversations."""
     store = work / "locomo"
     build([str(locomo)], store, config, BuildOptions(quiet=True))
     labelled = stored_questions(store)
     graphs = stored_graphs(store, config, labelled, work / "graphs")
-    held = score_held_out(graphs, labelled.memories(), columns(style=True), SHIPPED)
+    held = score_held_out(graphs, labelled.memories(), columns(style=True), SHIPPED, device)
     return means(held, graphs, labelled.num_wanted())
 
 

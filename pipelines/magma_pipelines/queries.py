@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from magma_gpu.errors import InputError
 from magma_gpu.results import Result
 from magma_gpu.schema import TABLES
-from magma_gpu.store import write_error
+from magma_gpu.store import read_parquet, write_error
 from magma_gpu.types import Question
 
 _FIELDS = ("memory_id", "query_id", "question")
@@ -70,7 +70,7 @@ def _rows(path: Path) -> list[Any]:
         raise InputError(f"The questions '{path}' cannot be read: {error.strerror}.") from None
     if data[:4] == b"PAR1":
         try:
-            rows: list[Any] = pq.read_table(pa.BufferReader(data)).to_pylist()
+            rows: list[Any] = read_parquet(data).to_pylist()
         except pa.ArrowException as error:
             raise InputError(f"'{path}' is a damaged Parquet file: {error}.") from None
         return rows

@@ -1,5 +1,6 @@
 """Whole benchmark runs over small files by the hash encoder: numbers, resume, report, comparison."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,10 +16,13 @@ from magma_gpu.errors import InputError
 from magma_gpu.evaluate import systems as systems_module
 from magma_gpu.evaluate.comparison import compare_runs
 from magma_gpu.evaluate.gold import MemoryTurns
+from magma_gpu.evaluate.steps import Steps
 from magma_gpu.evaluate.systems import Returned
 from magma_gpu.extractive import ExtractiveEngine
 from magma_gpu.types import Question
+from magma_pipelines import bench_run
 from magma_pipelines.bench import BenchOptions, run_bench
+from magma_pipelines.build import BuildOptions
 from magma_pipelines.cli import main
 
 SYSTEMS = ("smooth", "bm25", "recency", "full-context", "paper", "paper-no-causal")
@@ -37,7 +41,7 @@ def options(data: Path, out: Path, **more: Any) -> BenchOptions:
 def _one_code() -> Iterator[None]:
     """The source files may be edited while the tests run; a run is of one state of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("magma_pipelines.bench.code_hash", lambda *roots: "code")
+        patch.setattr("magma_pipelines.bench_run.code_hash", lambda *roots: "code")
         yield
 
 
@@ -120,6 +124,86 @@ def test_an_interrupted_run_resumes_to_the_same_report(
     document = run_bench(options(data, again, engine=ExtractiveEngine()), hash_config())
     assert untimed(document) == untimed(whole)
     assert document["systems"]["paper"]["latency_ms"] == whole["systems"]["paper"]["latency_ms"]
+
+
+class Stopped(BaseException):
+    """As a kill is: nothing between the step and the command may catch it."""
+
+
+def test_a_run_that_dies_after_every_single_step_ends_in_the_same_report(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("httpx")
+    from magma_gpu.chat_client import ChatConfig, OpenAIEngine
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        asked = body["messages"][1]["content"]
+        if body["model"] == "answers":
+            return said(f"Answer: {len(asked) % 7} loaves\nEvidence: none")
+        return said("RIGHT: yes" if len(asked) % 2 else "WRONG: no")
+
+    left = [10**9]
+    whole_build, write, write_text = bench_run.build, Steps.write, Steps.write_text
+
+    def build_some(inputs: Any, out: Path, config: Config, options: BuildOptions) -> Any:
+        if out.exists():
+            return whole_build(inputs, out, config, options)
+        whole_build(inputs, out, config, dataclasses.replace(options, until="embed"))
+        raise Stopped
+
+    def dying(write: Any) -> Any:
+        def after(*given: Any) -> None:
+            write(*given)
+            left[0] -= 1
+            if left[0] == 0:
+                raise Stopped
+
+        return after
+
+    monkeypatch.setattr(Steps, "write", dying(write))
+    monkeypatch.setattr(Steps, "write_text", dying(write_text))
+    with serve(script) as served:
+        chat = ChatConfig(base_url=served.url, model="answers", concurrency=2)
+        more: dict[str, Any] = {
+            "systems": ("bm25", "full-context"),
+            "engine": OpenAIEngine(chat),
+            "judge": dataclasses.replace(chat, model="judge"),
+        }
+        whole = run_bench(options(data, tmp_path / "whole", **more), hash_config())
+        paid = len(served.bodies)
+        monkeypatch.setattr(bench_run, "build", build_some)
+        deaths, reports = 0, 0
+        while True:
+            # The report itself is written anew each time.
+            left[0] = 1 + reports
+            try:
+                document = run_bench(options(data, tmp_path / "cut", **more), hash_config())
+                break
+            except Stopped:
+                deaths += 1
+                reports += (tmp_path / "cut" / "scores.jsonl").exists()
+            assert deaths < 60
+        # Nothing was asked of the server twice.
+        assert len(served.bodies) == 2 * paid
+    # Build, its step, gold; of two systems queries, latency, three parts of answers and of both verdicts; four files.
+    assert deaths == 3 + 2 * (1 + 1 + 3 + 2 * 3) + 4
+    assert untimed(document) == untimed(whole)
+    scores = [(tmp_path / name / "scores.jsonl").read_text(encoding="utf-8") for name in ("whole", "cut")]
+    assert scores[0] == scores[1]
+
+
+def test_a_sample_is_evenly_spaced_over_the_whole_store(data: Path, run: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = run
+    again = out.parent / "sampled"
+    shutil.copytree(out, again)
+    report = run_bench(options(data, again, sample=7, systems=("bm25",)), hash_config())
+    assert report["questions"]["n"] == report["sample"] == 7
+    assert report["questions"]["conversations"] == 3
+    assert "a sample of 7" in (again / "report.md").read_text(encoding="utf-8")
+    assert bench_run.evenly(range(10), 4) == [0, 2, 5, 7]
+    assert bench_run.evenly(range(3), 5) == [0, 1, 2]
+    with pytest.raises(InputError, match="--sample"):
+        run_bench(options(data, again, sample=0), hash_config())
 
 
 def test_a_finished_run_asks_nothing_again(

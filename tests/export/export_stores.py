@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from magma_gpu.config import load_config
+from magma_gpu.store import Store
 from magma_pipelines.build import BuildOptions, build
 
 ODD = 'O\'Neil, "Bo" <b>&amp;</b>\r\nline two\nline three; a|b\tend'
@@ -41,3 +43,10 @@ def make_store(folder: Path, num_shards: int = 2) -> Path:
     settings = ["embed.encoder=hash", f"ingest.num_shards={num_shards}", "link.threshold=0.2"]
     build([str(log)], folder / "store", load_config(None, settings), BuildOptions(quiet=True))
     return folder / "store"
+
+
+def stored_rows(store: Path, table: str) -> list[dict[str, Any]]:
+    """All rows of a table of a store."""
+    opened = Store(store)
+    entries = opened.open().tables[table]
+    return [r for _, e in sorted(entries.items()) for r in opened.read_table(e, table).to_pylist()]

@@ -154,6 +154,38 @@ def test_case_c28(tmp_path: Path) -> None:
     assert "UNSAFE" not in done.stdout + done.stderr
 
 
+def _has_sampler() -> bool:
+    from torch_geometric import typing
+
+    return bool(typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE)
+
+
+@pytest.mark.skipif(not _has_sampler(), reason="neither pyg-lib nor torch-sparse is installed: no compiled sampler")
+def test_neighbours_are_sampled_inside_a_memory(exported: Path) -> None:
+    from torch_geometric.loader import HGTLoader, NeighborLoader
+
+    data = MemoryGraphs(exported).of("plain")
+    # Names of nodes are no tensors, and a sampler takes none.
+    for node_type in NODE_TYPES:
+        data[node_type].number = torch.arange(data[node_type].num_nodes)
+        del data[node_type].node_id
+    whole = NeighborLoader(data, num_neighbors=[-1, -1], input_nodes="event", batch_size=2)
+    sampled = HGTLoader(data, num_samples=[4, 4], input_nodes="event", batch_size=2)
+    for found in (whole, sampled):
+        seeds = []
+        for batch in found:
+            size = batch["event"].batch_size
+            seeds += batch["event"].number[:size].tolist()
+            for node_type in NODE_TYPES:
+                assert torch.equal(batch[node_type].x, data[node_type].x[batch[node_type].number])
+            for source, relation, target in TRIPLES.values():
+                edges = batch[source, relation, target].edge_index
+                ends = torch.stack([batch[source].number[edges[0]], batch[target].number[edges[1]]])
+                known = set(map(tuple, data[source, relation, target].edge_index.T.tolist()))
+                assert set(map(tuple, ends.T.tolist())) <= known
+        assert seeds == list(range(data["event"].num_nodes))
+
+
 def test_damaged_files_are_one_sentence(exported: Path, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 

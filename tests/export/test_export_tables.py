@@ -10,18 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from export_stores import ODD, ODD_MEMORY
+from export_stores import stored_rows as _rows
 
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.export import FORMATS, export_store
 from magma_gpu.store import Store
 
 EDGES = ("temporal", "semantic", "causal", "entity")
-
-
-def _rows(store: Path, table: str) -> list[dict]:
-    opened = Store(store)
-    entries = opened.open().tables[table]
-    return [r for _, e in sorted(entries.items()) for r in opened.read_table(e, table).to_pylist()]
 
 
 def _expected(store: Path) -> dict[str, int]:

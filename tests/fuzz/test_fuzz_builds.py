@@ -27,7 +27,7 @@ def _load(name: str) -> ModuleType:
     return sys.modules[name]
 
 
-forms, broken, fuzz = (_load(name) for name in ("log_forms", "broken_logs", "fuzz_readers"))
+forms, broken, commands, fuzz = map(_load, ("log_forms", "broken_logs", "broken_commands", "fuzz_readers"))
 # A seed is what a failure is named by: `fuzz_readers.py --builds 1 --seed N` runs it again.
 SEEDS = st.integers(0, 1 << 30)
 
@@ -50,6 +50,16 @@ def test_a_broken_log_never_breaks_a_build(form: str, seed: int, by_content: boo
 @given(seed=SEEDS, form=st.sampled_from(sorted(forms.FORMS)))
 def test_nor_does_one_of_any_other_form(seed: int, form: str) -> None:
     assert _build(seed, form, by_content=True) in fuzz.OUTCOMES[:-1]
+
+
+def test_commands_end_as_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = commands.run_commands(3, 1, 60.0)
+    assert (report["commands"], report["forked"], report["crashes"]) == (3, 0, [])
+    assert set(report["exit_codes"]) <= {"0", "2"}
+    # It goes on behind what was done, and sees a command that breaks.
+    monkeypatch.setattr(commands.sys, "executable", "/bin/false")
+    again = commands.run_commands(4, 1, 60.0, report)
+    assert (again["commands"], len(again["crashes"])) == (4, 1)
 
 
 def test_readers_take_what_comes() -> None:

@@ -14,6 +14,7 @@ from magma_gpu.features import STYLE_COLUMNS
 from magma_gpu.graph_learning import weights
 from magma_gpu.graph_learning.model import UNUSED
 from magma_gpu.graph_learning.subgraph import RELATIONS
+from magma_gpu.graph_learning.training import FitConfig
 from magma_gpu.memory import Memory
 from magma_gpu.store import Store
 from magma_gpu.verify import verify
@@ -188,3 +189,35 @@ def test_an_old_file_is_refused(tmp_path: Path) -> None:
     save_file({"w": torch.zeros(1)}, str(path), metadata={"magma": json.dumps({"format": "another"})})
     with pytest.raises(StoreError, match="no policy weights of this release"):
         weights.load_policy(path)
+
+
+def test_training_writes_weights_with_a_card(
+    run: Callable[..., Ran], examples_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = labelled(Memory.open(examples_store, Config()))
+    rows = [
+        {"memory_id": q.memory_id, "query_id": f"{q.memory_id}-{q.query_id}", "question": q.question, "evidence": e}
+        for q, e in zip(asked.questions, asked.evidence, strict=True)
+    ]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    logs = [Path(__file__).resolve().parents[2] / "examples" / "conversations.jsonl"]
+    monkeypatch.setattr("magma_pipelines.policy_training.free_data", lambda *_: iter([("own", logs, [path])]))
+    monkeypatch.setattr("magma_pipelines.policy_training.SHIPPED", FitConfig(seeds=(0,), epochs=1))
+    monkeypatch.setattr("magma_pipelines.policy_training._PSEUDO", 2)
+    out = tmp_path / "mine.safetensors"
+    shipped = weights.digest(weights.WEIGHTS)
+    made = run(
+        "train", "policy", "--pretrain", "--work", tmp_path / "work", "--out", out, "--json",
+        "--device", "cpu", "--set", "embed.encoder=hash",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    card = json.loads(out.with_suffix(".json").read_text())
+    assert json.loads(made.out.splitlines()[-1]) == card
+    assert card["data"] == {"own": 12, "pretrained on": 6}
+    assert card["fingerprint"] == weights.digest(out)
+    assert card["scores"]["free data, folds of memories"]["n"] == 12
+    assert card["calibration"]["slope"] == pytest.approx(float(weights.load_policy(out).calibration[0]))
+    assert weights.digest(weights.WEIGHTS) == shipped
+    asked_with = Config(search=SearchConfig(policy="gnn", k=3, graph_ranker=str(out)))
+    assert len(Memory.open(examples_store, asked_with).query(QUESTIONS[:1], "ana")[0].evidence) == 3

@@ -204,3 +204,29 @@ def test_consolidation_waits_for_links_and_survives_what_is_done_to_stores(tmp_p
     assert _files(one) == _files(two)
     # Nothing is left to do, and nothing is done twice.
     assert not extract(one, config_from({"run": {"device": "cpu"}}), quiet=True).stages
+
+
+def test_a_run_killed_while_it_looks_far_back_loses_nothing_of_what_came_before(
+    player: Player, log: Path, tmp_path: Path
+) -> None:
+    config = config_from(
+        {
+            "embed": {"encoder": "hash"},
+            "link": {"threshold": 0.1},
+            "extract": {"engine": "openai", "model": "m", "window": 4, "overlap": 2, "consolidate": True},
+            "run": {"device": "cpu", "llm_chunk": 4},
+        }
+    )
+    build([str(log)], tmp_path / "whole", config, QUIET)
+    everything = len(player.asked)
+    far = sum(user.startswith("EARLIER") for user in player.asked)
+    assert everything == 19 + far > 23
+    # Five chunks of windows, then the first of those that look back, then killed.
+    player.asked, player.calls, player.killed_in = [], 0, 7
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        build([str(log)], out, config, QUIET)
+    assert len(player.asked) == 19 + 4
+    build([str(log)], out, config, QUIET)
+    assert len(player.asked) == len(set(player.asked)) == everything
+    assert _files(out) == _files(tmp_path / "whole")

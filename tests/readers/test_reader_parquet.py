@@ -109,14 +109,3 @@ def test_a_damaged_page_rejects_the_rest(tmp_path):
     assert [r.text for r in records[:1000]] == texts[:1000]
     assert records[-1].reason == "broken Parquet"
     assert sum(hasattr(r, "reason") for r in records) == 1
-
-
-def test_a_table_that_grows_without_end_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "bomb.parquet"
-    table = pa.table({"text": ["x" * (4 << 20)]})
-    pq.write_table(table, path, compression="zstd", use_dictionary=False)
-    assert path.stat().st_size < 5000
-    assert len(list(read_source(Source(path, path.name), "parquet", memory_id=None))) == 1
-    monkeypatch.setattr("magma_gpu.readers.parquet.FREE_BYTES", 1 << 20)
-    with pytest.raises(InputError, match="compressed size"):
-        list(read_source(Source(path, path.name), "parquet", memory_id=None))

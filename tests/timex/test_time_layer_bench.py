@@ -1,12 +1,16 @@
 """The scorer of the time layer's measurement: gold answers read by hand-checked value, and what counts as right."""
 
 import importlib.util
+import json
+import re
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from magma_gpu.timex import tag
 
 BENCH = Path(__file__).resolve().parents[2] / "pipelines/bench"
 
@@ -24,6 +28,7 @@ def load(name: str) -> ModuleType:
 
 specs = load("time_layer_specs")
 locomo = load("time_layer_locomo")
+sample = load("time_layer_sample")
 
 
 @pytest.mark.parametrize(
@@ -121,3 +126,25 @@ def test_spans_are_scored_by_overlap_and_exactly() -> None:
     assert (partly["span_f1"], partly["exact_f1"]) == (1.0, 0.0)
     nothing = specs.score([specs.Spec("no time", 0, (), 0)], [[]])
     assert (nothing["negatives"], nothing["negatives_clean"]) == (1, 1)
+
+
+def test_labels_of_the_sample_hold_places_and_intervals_but_no_text() -> None:
+    labels = json.loads((BENCH.parents[1] / "docs/results/time_layer_sample.json").read_text(encoding="utf-8"))[
+        "labels"
+    ]
+    assert len(labels) == len({json.dumps(row[:-1]) for row in labels}) == sample.SIZE
+    for _, turn, first, last, start, end, kind, label in labels:
+        assert re.fullmatch(r"D\d+:\d+", turn)
+        assert first < last
+        assert datetime.fromisoformat(start) < datetime.fromisoformat(end)
+        assert kind in ("date", "time", "range", "duration", "recurring")
+        assert label in sample.MEANING
+
+
+def test_a_label_of_what_is_found_no_more_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    span = tag(["we met yesterday"], [0])[0][0]
+    monkeypatch.setattr(sample, "found_spans", lambda _: iter([("c", "D1:1", "we met yesterday", 0, span)]))
+    here = sample.key("c", "D1:1", span)
+    labels = [[*here, "right"], [*here[:-1], "range", "junk"]]
+    counted = sample.summary(Path(), labels)
+    assert (counted["read"], counted["right"], counted["junk"], counted["found_no_more"]) == (1, 1, 0, 1)

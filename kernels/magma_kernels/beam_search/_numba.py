@@ -213,8 +213,8 @@ def _search_part(
         structure_R = structure_QR[q]
         # As in `_touch`.
         touched: Any = np.int64(0)
-        for v in range(0, affinity_here.shape[0], 16):
-            touched += np.int64(affinity_here[v] > np.float32(0.0))
+        for slot in range(0, affinity_here.shape[0], 16):
+            touched += np.int64(affinity_here[slot] > np.float32(0.0))
         num = 0
         for a in range(anchor_ptr[q], anchor_ptr[q + 1]):
             v = np.uint64(anchor_node[a] - base)

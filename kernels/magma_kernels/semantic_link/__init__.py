@@ -76,6 +76,26 @@ def semantic_link(
     return reference.semantic_link(x_ND, ptr, order_N, usable_N, k=k, threshold=threshold)
 
 
+def pair_cosines(x_ND: Tensor, a_P: Tensor, b_P: Tensor) -> Tensor:
+    """Returns the cosines of pairs of rows as `semantic_link` defines them, but for rows that are equal and not one:
+    those must not be among `x_ND`.
+
+    Args:
+        x_ND: float32, rows of unit length, on the CPU.
+        a_P: int64, one row of each pair.
+        b_P: int64, the other; a row with itself has cosine 1.
+    """
+    assert x_ND.dtype == torch.float32, f"x_ND must be float32 (got {x_ND.dtype})"
+    assert a_P.shape == b_P.shape, "a pair has two ends"
+    if backend.choose(OP, x_ND.device).name == "numba":
+        from magma_kernels.semantic_link import _numba
+
+        return _numba.pair_cosines(x_ND, a_P, b_P)
+    from magma_kernels.semantic_link import reference
+
+    return reference.pair_cosines(x_ND, a_P, b_P)
+
+
 def check_inputs(x_ND: Tensor, ptr: Tensor, order_N: Tensor, usable_N: Tensor, k: int) -> None:
     """Asserts dtypes, shapes, devices and offsets, and that usable rows have unit length."""
     check_shapes(x_ND, ptr, order_N, usable_N, k)

@@ -21,6 +21,8 @@ _MOST_NEIGHBORS = 64
 _STRIP = 128
 _LARGE_STRIP = 512
 _LARGE = 4096
+# Products that are looked at in one go.
+_LOOK = 32
 
 
 def _margin(width: int) -> np.float32:
@@ -182,6 +184,18 @@ def _offer(
 
 
 @compiled
+def _any_above(values: Any, floors: Any, own: Any, begin: int) -> Any:
+    """Whether any of the next few products is above a floor. It has no branch and unsigned places, so that it is
+    compiled to a few wide instructions."""
+    hit = np.uint32(0)
+    first = np.uint64(begin)
+    for step in range(np.uint64(_LOOK)):
+        value = values[first + step]
+        hit |= np.uint32(value > own) | np.uint32(value > floors[first + step])
+    return hit != np.uint32(0)
+
+
+@compiled
 def _search(
     product: Any,
     first: int,
@@ -200,15 +214,11 @@ def _search(
     for t in range(product.shape[0]):
         row = first + t
         values = product[t]
+        floors = floor_N[left : left + product.shape[1]]
         begin = max(0, row + 1 - left)
         while begin < product.shape[1]:
-            end = min(begin + 32, product.shape[1])
-            own = floor_N[row]
-            hits = 0
-            # No branch, so that it is done 16 at a time.
-            for s in range(begin, end):
-                hits += (values[s] > own) | (values[s] > floor_N[left + s])
-            if hits:
+            end = min(begin + _LOOK, product.shape[1])
+            if end - begin < _LOOK or _any_above(values, floors, floor_N[row], begin):
                 for s in range(begin, end):
                     column = left + s
                     value = min(values[s], one)
@@ -339,6 +349,14 @@ def _link_memories(
             one, other = node[local[src_E[e]]], node[local[dst_E[e]]]
             src_E[e], dst_E[e] = min(one, other), max(one, other)
     return edges, 0
+
+
+def pair_cosines(x_ND: Tensor, a_P: Tensor, b_P: Tensor) -> Tensor:
+    """As `magma_kernels.semantic_link.pair_cosines`."""
+    out = np.empty(a_P.shape[0], np.float32)
+    rows = x_ND.contiguous().numpy()
+    _exact_pairs(rows, np.arange(rows.shape[0]), a_P.numpy(), b_P.numpy(), out)
+    return torch.from_numpy(out)
 
 
 def semantic_link(

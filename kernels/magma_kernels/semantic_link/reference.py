@@ -56,6 +56,14 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
     return total.to(torch.float32) + 0.0
 
 
+def pair_cosines(x_ND: Tensor, a_P: Tensor, b_P: Tensor) -> Tensor:
+    """As `magma_kernels.semantic_link.pair_cosines`."""
+    total = torch.zeros(a_P.shape[0], dtype=torch.float64, device=x_ND.device)
+    for column in x_ND.to(torch.float64).T:
+        total += column[a_P] * column[b_P]
+    return torch.where(a_P == b_P, 1.0, (total.to(torch.float32) + 0.0).clamp(max=1.0))
+
+
 def _among_nearest(cos: Tensor, k: int) -> Tensor:
     """Returns a mask: column j is among the k highest of row i, the diagonal aside, ties to the smaller j."""
     others = cos.clone().fill_diagonal_(float("-inf"))
