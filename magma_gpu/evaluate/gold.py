@@ -11,8 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from magma_gpu.errors import InputError
-from magma_gpu.store import Manifest, Store
+from magma_gpu.store import Manifest, Store, shard_of
 from magma_gpu.types import Question
 
 CATEGORIES = {
@@ -99,36 +103,53 @@ class Gold:
 
 
 def read_memories(store: Store, manifest: Manifest, memory_ids: Sequence[str] | None = None) -> Iterator[MemoryTurns]:
-    """Yields memories shard by shard; parts of a long turn are joined again."""
+    """Yields memories shard by shard; parts of a long turn are joined again.
+
+    A shard's tables are in memory at once, as Python objects one memory alone.
+    """
     wanted = None if memory_ids is None else set(memory_ids)
+    shards = None if wanted is None else {shard_of(m, manifest.num_shards) for m in wanted}
     for shard, entry in sorted(manifest.tables.get("events", {}).items()):
-        rows = store.read_table(entry, "events", columns=_EVENT_COLUMNS).to_pylist()
+        if shards is not None and shard not in shards:
+            continue
+        events = _by_memory(store.read_table(entry, "events", columns=_EVENT_COLUMNS))
         vectors = manifest.entry("vectors", shard)
-        sizes = store.read_table(vectors, "vectors", columns=["memory_id", "event_id", "num_tokens"]).to_pylist()
-        tokens = {(r["memory_id"], r["event_id"]): r["num_tokens"] for r in sizes}
-        by_memory: dict[str, dict[tuple[str, str], TurnText]] = {}
-        for row in rows:
-            if wanted is not None and row["memory_id"] not in wanted:
-                continue
-            turns = by_memory.setdefault(row["memory_id"], {})
-            key = (row["session_id"], row["turn_id"])
-            size = tokens.get((row["memory_id"], row["event_id"]), 0)
-            if key in turns:
-                before = turns[key]
-                turns[key] = replace(before, text=f"{before.text} {row['text']}", num_tokens=before.num_tokens + size)
-                continue
-            turns[key] = TurnText(
-                turn_id=row["turn_id"],
-                session_id=row["session_id"],
-                speaker=row["speaker"],
-                role=row["role"],
-                text=row["text"],
-                caption=row["caption"],
-                time=None if row["time"] is None else int(row["time"].timestamp() * 1_000_000),
-                num_tokens=size,
-            )
-        for memory_id, turns in by_memory.items():
-            yield MemoryTurns(memory_id=memory_id, turns=tuple(turns.values()))
+        sizes = _by_memory(store.read_table(vectors, "vectors", columns=["memory_id", "event_id", "num_tokens"]))
+        for memory_id, rows in events.items():
+            if wanted is None or memory_id in wanted:
+                tokens = sizes.get(memory_id, rows.slice(0, 0))
+                yield MemoryTurns(memory_id=memory_id, turns=_turns(rows.to_pylist(), tokens.to_pylist()))
+
+
+def _by_memory(table: pa.Table) -> dict[str, pa.Table]:
+    """Slices of a table that is sorted by memory."""
+    ids = table["memory_id"].combine_chunks()
+    starts = [0, *(np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)) + 1).tolist()]
+    ends = [*starts[1:], len(ids)]
+    return {ids[a].as_py(): table.slice(a, b - a) for a, b in zip(starts, ends, strict=True) if b > a}
+
+
+def _turns(rows: Sequence[Mapping[str, Any]], sizes: Sequence[Mapping[str, Any]]) -> tuple[TurnText, ...]:
+    tokens = {r["event_id"]: r["num_tokens"] for r in sizes}
+    turns: dict[tuple[str, str], TurnText] = {}
+    for row in rows:
+        key = (row["session_id"], row["turn_id"])
+        size = tokens.get(row["event_id"], 0)
+        if key in turns:
+            before = turns[key]
+            turns[key] = replace(before, text=f"{before.text} {row['text']}", num_tokens=before.num_tokens + size)
+            continue
+        turns[key] = TurnText(
+            turn_id=row["turn_id"],
+            session_id=row["session_id"],
+            speaker=row["speaker"],
+            role=row["role"],
+            text=row["text"],
+            caption=row["caption"],
+            time=None if row["time"] is None else int(row["time"].timestamp() * 1_000_000),
+            num_tokens=size,
+        )
+    return tuple(turns.values())
 
 
 def read_gold(store: Store, manifest: Manifest, benchmark: str, audit: Mapping[str, "Audited"]) -> list[Gold]:

@@ -6,7 +6,7 @@ again by the hash of their prompt, whatever the fingerprint, so that nothing is 
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,16 +92,20 @@ class Steps:
         size: int,
         make: Callable[[Sequence[T]], list[Row]],
         is_done: Callable[[Row], bool] = lambda row: True,
+        only: Container[int] | None = None,
     ) -> list[Row]:
         """The rows of all items, one an item; of the parts that are not there, made now.
 
         Args:
             size: items of a part; it is part of the fingerprint.
             is_done: a part that holds a row which is not is made again.
+            only: numbers of parts; the others are left alone and have no rows. None for all.
         """
         made: list[Row] = []
         whole = stable_hash(fingerprint, str(size), str(len(items)))
         for number, first in enumerate(range(0, len(items), size)):
+            if only is not None and number not in only:
+                continue
             part = items[first : first + size]
             name = f"{folder}/part-{number:05d}.jsonl"
             rows = self.read(name, whole)
@@ -111,6 +115,12 @@ class Steps:
                 self.write(name, whole, rows)
             made += rows
         return made
+
+    def missing(self, folder: str, fingerprint: str, num_items: int, size: int) -> list[int]:
+        """Numbers of the parts that are not there."""
+        whole = stable_hash(fingerprint, str(size), str(num_items))
+        numbers = range(-(-num_items // size))
+        return [n for n in numbers if self.read(f"{folder}/part-{n:05d}.jsonl", whole) is None]
 
     def earlier(self, pattern: str) -> Iterator[Row]:
         """All rows below folders that match, of any fingerprint; damaged lines are left out."""

@@ -88,15 +88,20 @@ class WalkNet(nn.Module):
 
         h_NH = drop(torch.relu(self.second(drop(torch.relu(self.first(x_NF))))))
         rating_N: Tensor = (self.rate(h_NH) + self.wide(x_NF)).squeeze(1)
-        ends = {triple(r): edges[r][0] for r in self.relations}
-        weights = {triple(r): edges[r][1] for r in self.relations}
+        # A relation without edges says nothing: leaving it out changes no sum.
+        told = [n for n, r in enumerate(self.relations) if edges[r][0].shape[1]]
+        if not told:
+            return rating_N
+        ends = {triple(self.relations[n]): edges[self.relations[n]][0] for n in told}
+        weights = {triple(self.relations[n]): edges[self.relations[n]][1] for n in told}
         layers = zip(self.say, self.own, self.hear, self.moved, self.gate, strict=True)
         for say, own, hear, moved, gate in layers:
             known = torch.cat([h_NH, heard(rating_N, question_N, count)], dim=1)
             # Without the second of the pair a convolution hears the neighbours alone, not the candidate itself.
-            told_NRH = hear({"event": (say(known), None)}, ends, edge_weight_dict=weights)["event"]
+            heard_NRH = hear({"event": (say(known), None)}, ends, edge_weight_dict=weights)["event"]
             before = own(known)
-            after = before + torch.einsum("nrh,nr->nh", told_NRH, torch.exp(GATE_SCALE * (intent_NI @ gate)))
+            open_NR = torch.exp(GATE_SCALE * (intent_NI @ gate[:, told]))
+            after = before + (heard_NRH * open_NR[:, :, None]).sum(dim=1)
             h_NH = drop(torch.relu(after))
             rating_N = rating_N + moved(h_NH - torch.relu(before)).squeeze(1)
         return rating_N

@@ -5,7 +5,6 @@ the build that every turn is accounted for. fuzz_readers.py runs it and keeps it
 """
 
 import collections
-import concurrent.futures
 import json
 import os
 import random
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from broken_logs import broken_log
+from broken_logs import BrokenLog, broken_log
 from magma_gpu.config import config_from
 from magma_pipelines.build import BuildOptions, build
 
@@ -50,19 +49,18 @@ def run_commands(
         _import_everything()
     codes = collections.Counter[str](report["exit_codes"])
     start, done, ran_s = time.perf_counter(), report["commands"], report["seconds"]
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        while done < num_logs and time.perf_counter() - start < seconds:
-            seeds = [first_seed + n for n in range(done, min(done + (1 if forked else 8 * workers), num_logs))]
-            is_forked = forked and done % STARTED != 0
-            # No thread may run where a process is forked.
-            ended = map(_run_command, seeds, [is_forked]) if forked else pool.map(_run_command, seeds)
-            for seed, (code, error) in zip(seeds, ended, strict=True):
+    while done < num_logs and time.perf_counter() - start < seconds:
+        batch = range(done, min(done + workers, num_logs))
+        with tempfile.TemporaryDirectory() as folder:
+            begun = [_begin(first_seed + n, Path(folder), forked and n % STARTED != 0) for n in batch]
+            for seed, process in begun:
+                log = broken_log(random.Random(seed))  # noqa: S311
+                code, error = _end(log, process, Path(folder) / str(seed))
                 codes[str(code)] += 1
                 if error:
-                    log = broken_log(random.Random(seed))  # noqa: S311
                     report["crashes"].append({"seed": seed, "form": log.form, "faults": log.faults, "error": error})
-            report["forked"] += is_forked
-            done += len(seeds)
+        report["forked"] += sum(forked and n % STARTED != 0 for n in batch)
+        done += len(batch)
     return report | {
         "commands": done,
         "seconds": round(ran_s + time.perf_counter() - start, 1),
@@ -79,22 +77,29 @@ def _import_everything() -> None:
         build([str(log)], Path(name) / "store", config, BuildOptions(quiet=True))
 
 
-def _run_command(seed: int, forked: bool = False) -> tuple[int, str]:
-    """Builds a store of a log by the command; returns the exit code, and what went wrong or ""."""
-    log = broken_log(random.Random(seed))  # noqa: S311
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = folder / log.name
-        path.write_bytes(log.data)
-        arguments = ["build", str(path), "--out", f"{folder}/store", "--json", "--device", "cpu", "--quiet"]
-        arguments += ["--set", "embed.encoder=hash"]
-        if forked:
-            code, out, err = _in_fork(arguments, folder)
-        else:
-            environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "magma_pipelines", *arguments]
-            ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
-            code, out, err = ran.returncode, ran.stdout, ran.stderr
+def _begin(seed: int, folder: Path, forked: bool) -> tuple[int, "subprocess.Popen[bytes] | int"]:
+    """Begins to build a store of a log in a process of its own; returns the seed and the process, or a fork's id."""
+    log, here = broken_log(random.Random(seed)), folder / str(seed)  # noqa: S311
+    here.mkdir()
+    path = here / log.name
+    path.write_bytes(log.data)
+    arguments = ["build", str(path), "--out", f"{here}/store", "--json", "--device", "cpu", "--quiet"]
+    arguments += ["--set", "embed.encoder=hash"]
+    if forked:
+        return seed, _fork(arguments, here)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "magma_pipelines", *arguments]
+    with (here / "out").open("wb") as out, (here / "err").open("wb") as err:
+        return seed, subprocess.Popen(command, stdout=out, stderr=err, env=environment)
+
+
+def _end(log: BrokenLog, process: "subprocess.Popen[bytes] | int", here: Path) -> tuple[int, str]:
+    """Waits for a process; returns its exit code, and what went wrong or ""."""
+    if isinstance(process, int):
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    else:
+        code = process.wait()
+    out, err = ((here / name).read_text(encoding="utf-8") for name in ("out", "err"))
     if code not in (0, 1, 2) or "Traceback" in err + out:
         return code, f"exit code {code}: {err[-300:]}"
     # One sentence where nothing could be done, else none.
@@ -111,26 +116,24 @@ def _run_command(seed: int, forked: bool = False) -> tuple[int, str]:
     return code, ""
 
 
-def _in_fork(arguments: Sequence[str], folder: Path) -> tuple[int, str, str]:
-    """The command in a child of this process: its exit code, output and errors."""
+def _fork(arguments: Sequence[str], here: Path) -> int:
+    """Runs the command in a child of this process, its output and errors in files; returns its id."""
     pid = os.fork()
-    if pid == 0:
-        for descriptor, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), descriptor)
-        code: object = 70
-        try:
-            from magma_pipelines.cli import main
+    if pid:
+        return pid
+    code: object = 70
+    try:
+        from magma_pipelines.cli import main
 
-            sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115 (descriptors)
-            code = main(list(arguments))
-        except SystemExit as end:
-            code = end.code
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code if isinstance(code, int) else 0 if code is None else 1)
-    _, status = os.waitpid(pid, 0)
-    said = [(folder / name).read_text(encoding="utf-8") for name in ("out", "err")]
-    return os.waitstatus_to_exitcode(status), said[0], said[1]
+        for descriptor, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(here / name, os.O_WRONLY | os.O_CREAT), descriptor)
+        sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115 (descriptors)
+        code = main(list(arguments))
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)

@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args.seed,
             args.seconds,
             report.get("commands"),
-            workers=1 if args.forked else args.workers,
+            workers=args.workers,
             forked=args.forked,
         )
     if args.out is not None:

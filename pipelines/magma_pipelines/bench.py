@@ -17,6 +17,7 @@ from magma_gpu.evaluate.report import Measured, golds_of, make_report, markdown,
 from magma_gpu.store import stable_hash
 from magma_pipelines.bench_answers import answer_all, is_answered, judge_all
 from magma_pipelines.bench_run import BenchOptions, Run
+from magma_pipelines.bench_shards import answer_everywhere, query_everywhere
 
 __all__ = ["BenchOptions", "Run", "run_bench"]
 
@@ -35,6 +36,7 @@ def run_bench(options: BenchOptions, config: Config) -> dict[str, Any]:
 
 def measure(run: Run, name: str) -> Measured:
     """Everything of one system."""
+    query_everywhere(run, name)
     rankings, took = run.rankings(name)
     measured = Measured(
         name=name,
@@ -45,6 +47,7 @@ def measure(run: Run, name: str) -> Measured:
     )
     if run.options.engine is None or not is_answered(name, run.options.systems):
         return measured
+    answer_everywhere(run, name, run.options.engine)
     answers = answer_all(run, name, rankings, run.options.engine)
     return dataclasses.replace(
         measured,

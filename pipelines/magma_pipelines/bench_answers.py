@@ -5,7 +5,8 @@ is.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from pathlib import Path
 
 from magma_gpu.answer import Engine, Task, write_prompt
 from magma_gpu.chat_client import ChatClient, ChatConfig, OpenAIEngine
@@ -17,8 +18,6 @@ from magma_gpu.evaluate.systems import ABLATIONS
 from magma_gpu.store import stable_hash
 from magma_pipelines.bench_run import Run, file_name
 
-# Questions of one part where no request leaves the machine.
-_PART = 64
 # A part of requests is written after so many rounds of as many as the server is asked at once: what a break loses.
 _ROUNDS = 4
 
@@ -28,13 +27,18 @@ def is_answered(name: str, asked_for: Sequence[str]) -> bool:
     return bool(asked_for) or not name.endswith(tuple(f"-{a}" for a in ABLATIONS))
 
 
-def answer_all(run: Run, name: str, rankings: Sequence[Ranking], engine: Engine) -> list[Row]:
-    """The answers to all questions from what a system ranked."""
-    identity = json.dumps(engine.identity, sort_keys=True)
-    folder = f"answers-{stable_hash(identity)[:8]}"
+def answer_all(
+    run: Run, name: str, rankings: Sequence[Ranking], engine: Engine, only: Container[int] | None = None
+) -> list[Row]:
+    """The answers to all questions from what a system ranked.
+
+    Args:
+        only: numbers of the parts that are made and read; None for all.
+    """
+    folder, fingerprint = answers_place(run, name, engine)
     known = {
         row["prompt_hash"]: row
-        for row in run.steps.earlier(f"systems/*/{folder}")
+        for row in run.steps.earlier(f"systems/*/{Path(folder).name}")
         if row.get("prompt_hash") and row.get("error") is None
     }
     asked = dict(zip([(q.memory_id, q.query_id) for q in run.questions], run.questions, strict=True))
@@ -45,11 +49,15 @@ def answer_all(run: Run, name: str, rankings: Sequence[Ranking], engine: Engine)
         )
         return answer_new(tasks, engine, known)
 
-    fingerprint = stable_hash(run.search_fingerprint(name), identity)
-    size = _ROUNDS * engine.client.config.concurrency if isinstance(engine, OpenAIEngine) else _PART
-    return run.steps.parts(
-        f"systems/{file_name(name)}/{folder}", fingerprint, rankings, size, make, lambda row: row["error"] is None
-    )
+    size = _ROUNDS * engine.client.config.concurrency if isinstance(engine, OpenAIEngine) else run.options.part
+    return run.steps.parts(folder, fingerprint, rankings, size, make, lambda row: row["error"] is None, only)
+
+
+def answers_place(run: Run, name: str, engine: Engine) -> tuple[str, str]:
+    """The folder of an engine's answers from what a system ranked, and their fingerprint."""
+    identity = json.dumps(engine.identity, sort_keys=True)
+    folder = f"systems/{file_name(name)}/answers-{stable_hash(identity)[:8]}"
+    return folder, stable_hash(run.search_fingerprint(name), identity)
 
 
 def answer_new(tasks: Sequence[Task], engine: Engine, known: dict[str, Row]) -> list[Row]:

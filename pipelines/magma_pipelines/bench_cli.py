@@ -54,6 +54,7 @@ def add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
         _add_engine(one, default=None)
         one.add_argument("--no-answers", action="store_true", help="retrieval alone (as without --answers)")
         one.add_argument("--judge", metavar="MODEL", help="a model that judges the answers, lenient and strict")
+        one.add_argument("--judge-tokens", metavar="N", type=int, help="of one verdict; default: --max-tokens")
         one.add_argument("--judge-url", metavar="URL", help="of the judge's server; default: --base-url")
     text = "Compares two runs, question by question."
     compare = kinds.add_parser(
@@ -91,10 +92,12 @@ def _add_engine(parser: argparse.ArgumentParser, default: str | None) -> None:
     parser.add_argument("--max-tokens", metavar="N", type=int, default=256, help="of one reply (default 256)")
 
 
-def _chat(args: argparse.Namespace, model: str | None, url: str) -> "ChatConfig":
+def _chat(args: argparse.Namespace, model: str | None, url: str, max_tokens: int | None = None) -> "ChatConfig":
     from magma_gpu.chat_client import ChatConfig
 
-    return ChatConfig(base_url=url, model=model or "", concurrency=args.concurrency, max_tokens=args.max_tokens)
+    return ChatConfig(
+        base_url=url, model=model or "", concurrency=args.concurrency, max_tokens=max_tokens or args.max_tokens
+    )
 
 
 def _engine(args: argparse.Namespace) -> "Engine":
@@ -131,7 +134,9 @@ def run_bench(args: argparse.Namespace, config: Config, finish: Finish) -> int:
         ignore_time=args.ignore_time,
         engine=None if args.no_answers or args.engine is None else _engine(args),
         system_model=None if args.model is None else _chat(args, args.model, args.base_url),
-        judge=None if args.judge is None else _chat(args, args.judge, args.judge_url or args.base_url),
+        judge=None
+        if args.judge is None
+        else _chat(args, args.judge, args.judge_url or args.base_url, args.judge_tokens),
         resamples=args.resamples,
         seed=args.seed,
         quiet=args.quiet,

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from magma_gpu.chat_client import ChatConfig
 from magma_gpu.config import BUILD_SECTIONS, Config
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.evaluate.data import sample_ids, write_first
-from magma_gpu.evaluate.gold import Gold, read_audit, read_gold, read_memories
+from magma_gpu.evaluate.gold import Gold, MemoryTurns, read_audit, read_gold, read_memories
 from magma_gpu.evaluate.scores import Ranking
 from magma_gpu.evaluate.steps import Row, Steps, code_hash, file_hash
 from magma_gpu.evaluate.systems import DEPTH, Returned, StoreSystem, System, default_systems, encoded, make_system
@@ -36,8 +36,6 @@ from magma_pipelines.build import BuildOptions, build
 
 T = TypeVar("T")
 
-# Questions of one part, which is asked as one batch.
-_PART = 64
 # Questions that are asked one by one to measure latency.
 _LATENCY = 50
 
@@ -53,6 +51,7 @@ class BenchOptions:
         audit: corrections of the gold, LoCoMo alone.
         ignore_time: ask after everything was said, even where a question's own time is earlier.
         engine: who answers; None for retrieval alone. judge: who judges the answers.
+        part: questions of one part of a step, which are asked as one batch.
         system_model: the language model of outside systems that need one.
     """
 
@@ -69,6 +68,7 @@ class BenchOptions:
     judge: ChatConfig | None = None
     resamples: int = 2000
     seed: int = 0
+    part: int = 64
     quiet: bool = False
 
 
@@ -87,6 +87,7 @@ class Run:
         self.options = options
         self.config = config
         self.steps = Steps(options.out)
+        self._turns: dict[str, Turns] = {}
         if not options.data.is_file():
             raise InputError(f"The data '{options.data}' is no file; give the benchmark's JSON file.")
         if options.limit is not None and options.limit < 1:
@@ -182,15 +183,20 @@ class Run:
     def questions(self) -> list[Question]:
         return [g.asked(ignore_time=self.options.ignore_time) for g in self.gold]
 
-    @cached_property
-    def turns(self) -> dict[str, Turns]:
-        wanted = sorted({g.memory_id for g in self.gold})
-        made = {m: Turns({}, {}) for m in wanted}
-        for memory in read_memories(self.store, self.store.open(), wanted):
+    def memories(self) -> Iterator[MemoryTurns]:
+        """Everything that was said in the memories that are asked."""
+        return read_memories(self.store, self.store.open(), sorted({g.memory_id for g in self.gold}))
+
+    def turns(self, memory_ids: Iterable[str]) -> dict[str, Turns]:
+        """Where the turns of some memories lie; the latest are kept, since questions of one shard come together."""
+        wanted = set(memory_ids)
+        made = {m: self._turns[m] for m in wanted if m in self._turns}
+        for memory in read_memories(self.store, self.store.open(), sorted(wanted - made.keys())):
             made[memory.memory_id] = Turns(
                 {t.turn_id: t.session_id for t in memory.turns}, {t.turn_id: t.num_tokens for t in memory.turns}
             )
-        return made
+        self._turns = made | {m: Turns({}, {}) for m in wanted - made.keys()}
+        return self._turns
 
     # ------------------------------------------------------------------------------------------------------ query
 
@@ -205,8 +211,12 @@ class Run:
     def make_system(self, name: str) -> System:
         return make_system(name, self.memory, self.config.search, self.vectors, self.options.system_model)
 
-    def rankings(self, name: str) -> tuple[list[Ranking], Row]:
-        """What a system returned for every question, and how long that took."""
+    def rankings(self, name: str, only: Container[int] | None = None) -> tuple[list[Ranking], Row]:
+        """What a system returned for every question, and how long that took.
+
+        Args:
+            only: numbers of the parts that are made and read, without how long it took; None for all.
+        """
         folder = f"systems/{file_name(name)}"
         fingerprint = self.search_fingerprint(name)
         system: System | None = None
@@ -217,7 +227,7 @@ class Run:
             if system is None:
                 system = self.make_system(name)
                 start = time.perf_counter()
-                system.build(read_memories(self.store, self.store.open(), sorted(self.turns)))
+                system.build(self.memories())
                 if not isinstance(system, StoreSystem):
                     seconds["build"] = time.perf_counter() - start
                 # The first question loads models and opens memories.
@@ -234,27 +244,28 @@ class Run:
             rows = [r.to_json() for r in self._rankings(part, returned)]
             return [row | {"seconds": share} for row in rows]
 
-        rows = self.steps.parts(f"{folder}/queries", fingerprint, self.questions, _PART, make)
+        rows = self.steps.parts(f"{folder}/queries", fingerprint, self.questions, self.options.part, make, only=only)
+        rankings = [Ranking.from_json({k: v for k, v in r.items() if k != "seconds"}) for r in rows]
+        if only is not None:
+            return rankings, {}
         took = self.steps.single(f"{folder}/latency.jsonl", fingerprint, lambda: [self._latency(ready(), seconds)])[0]
         took |= {"questions_per_s": len(rows) / max(1e-9, sum(r["seconds"] for r in rows))}
-        return [Ranking.from_json({k: v for k, v in r.items() if k != "seconds"}) for r in rows], took
+        return rankings, took
 
     def _rankings(self, questions: Sequence[Question], returned: Sequence[Returned]) -> list[Ranking]:
         kept = []
+        known = self.turns(q.memory_id for q in questions)
         for question, found in zip(questions, returned, strict=True):
-            known = self.turns[question.memory_id]
-            turns = [t for t in dict.fromkeys(found.turn_ids) if t in known.session]
+            turns = [t for t in dict.fromkeys(found.turn_ids) if t in known[question.memory_id].session]
             kept.append((question, found, turns))
-        contexts = self._context_tokens(kept)
+        contexts = self._context_tokens(kept, known)
         return [
             Ranking(
                 memory_id=question.memory_id,
                 query_id=question.query_id,
                 turns=tuple(turns[:DEPTH] if found.ranked else turns),
-                sessions=tuple(
-                    self.turns[question.memory_id].session[t] for t in turns[: DEPTH if found.ranked else 0]
-                ),
-                tokens=tuple(self.turns[question.memory_id].tokens[t] for t in turns[: DEPTH if found.ranked else 0]),
+                sessions=tuple(known[question.memory_id].session[t] for t in turns[: DEPTH if found.ranked else 0]),
+                tokens=tuple(known[question.memory_id].tokens[t] for t in turns[: DEPTH if found.ranked else 0]),
                 why=found.why,
                 ranked=found.ranked,
                 context_tokens=size,
@@ -262,10 +273,12 @@ class Run:
             for (question, found, turns), size in zip(kept, contexts, strict=True)
         ]
 
-    def _context_tokens(self, kept: Sequence[tuple[Question, Returned, Sequence[str]]]) -> list[int]:
+    def _context_tokens(
+        self, kept: Sequence[tuple[Question, Returned, Sequence[str]]], known: Mapping[str, Turns]
+    ) -> list[int]:
         ranked = [i for i, (_, found, _) in enumerate(kept) if found.ranked]
         # Everything at once is counted and not written.
-        made = [sum(self.turns[q.memory_id].tokens[t] for t in turns) for q, _, turns in kept]
+        made = [sum(known[q.memory_id].tokens[t] for t in turns) for q, _, turns in kept]
         tasks = self.tasks([kept[i][0] for i in ranked], [kept[i][2] for i in ranked], ranked=True)
         for i, task in zip(ranked, tasks, strict=True):
             made[i] = task.context_tokens

@@ -8,6 +8,7 @@ import argparse
 import io
 import json
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -215,20 +216,21 @@ def _query(args: argparse.Namespace) -> int:
         raise InputError(f"--results wants a name ending in .jsonl or .parquet (got '{args.results}').")
     config = _config(args)
     from magma_gpu.memory import Memory
-    from magma_pipelines.queries import read_queries, write_results
+    from magma_pipelines.queries import ask_all, read_queries, write_results
 
     memory = Memory.open(args.store, config)
     if args.question is not None:
         results = memory.query([args.question], args.memory, args.as_of)
     else:
-        results = memory.ask(read_queries(args.queries, args.memory, args.as_of))
+        results = ask_all(memory, read_queries(args.queries, args.memory, args.as_of), quiet=args.quiet)
     if args.results is not None:
         write_results(args.results, results)
     document = {"results": [r.to_json() for r in results]}
     if args.queries is not None:
         text = f"{len(results)} questions answered" + (f"; results: {args.results}" if args.results else "")
     else:
-        text = show.result(results[0])
+        # Lines are folded for eyes alone; what a program reads keeps an event on a line.
+        text = show.result(results[0], shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
     _finish(args, document, text)
     return 0
 

@@ -26,10 +26,14 @@ class Progress:
         self._bar.set_postfix_str(words, refresh=False)
         self._bar.update()
 
+    def step(self, count: int) -> None:
+        """Counts things that are done one after the other."""
+        self._bar.update(count)
+
 
 @contextmanager
 def progress(label: str, total: int, *, quiet: bool, unit: str) -> Iterator[Progress]:
-    """A bar for `total` tasks, gone when they are done."""
+    """A bar for `total` tasks or things, gone when they are done."""
     hidden = quiet or not sys.stderr.isatty()
     with tqdm(desc=label, total=total, unit=unit, disable=hidden, file=sys.stderr, leave=False) as bar:
         yield Progress(bar)

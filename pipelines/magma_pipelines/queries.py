@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +14,34 @@ from magma_gpu.results import Result
 from magma_gpu.schema import TABLES
 from magma_gpu.store import read_parquet, write_error
 from magma_gpu.types import Question
+from magma_pipelines.progress import progress
 
+if TYPE_CHECKING:
+    from magma_gpu.memory import Memory
+
+# Questions asked at once: enough to fill a device, few enough that the bar moves.
+_BATCH = 1024
 _FIELDS = ("memory_id", "query_id", "question")
+
+
+def ask_all(memory: "Memory", questions: Sequence[Question], *, quiet: bool) -> list[Result]:
+    """Asks a file of questions, with a bar on a terminal; results come in the order of the questions.
+
+    Raises:
+        InputError: a question names no memory of the store, or a time that cannot be read.
+    """
+    # A wrong name is found before the first question is answered.
+    for memory_id in {q.memory_id for q in questions}:
+        memory.require(memory_id)
+    # Questions to one memory come together, so that it is opened once.
+    order = sorted(range(len(questions)), key=lambda i: questions[i].memory_id)
+    results: dict[int, Result] = {}
+    with progress("query", len(questions), quiet=quiet, unit="question") as shown:
+        for first in range(0, len(order), _BATCH):
+            rows = order[first : first + _BATCH]
+            results |= zip(rows, memory.ask([questions[i] for i in rows]), strict=True)
+            shown.step(len(rows))
+    return [results[i] for i in range(len(questions))]
 
 
 def read_queries(path: Path, memory_id: str | None, as_of: str | None) -> list[Question]:

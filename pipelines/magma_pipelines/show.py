@@ -1,5 +1,6 @@
 """Results as people read them on a terminal; every function takes the JSON document of a command and returns text."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,10 +92,15 @@ def _notes(stage: Mapping[str, Any]) -> str:
     return f" ({', '.join(notes)})" if notes else ""
 
 
-def result(found: Any) -> str:
-    """One question's evidence: time, speaker, words, and in a line why it is there."""
+def result(found: Any, width: int | None = None) -> str:
+    """One question's evidence: time, speaker, words, and in a line why it is there.
+
+    Args:
+        width: columns that words are folded to; None leaves an event on one line.
+    """
     document = found.to_json()
-    intent = ", ".join(f"{name} {document['intent'][name]:.2f}" for name in INTENTS)
+    likely = sorted(INTENTS, key=lambda name: -document["intent"][name])
+    intent = ", ".join(f"{name} {document['intent'][name]:.2f}" for name in likely if document["intent"][name] > 0.005)
     lines = [document["question"], f"intent: {intent}"]
     if document["window"]:
         lines.append(f"time asked about: {document['window'][0] or 'any'} to {document['window'][1] or 'any'}")
@@ -104,10 +110,19 @@ def result(found: Any) -> str:
         lines.append("Nothing in this memory fits.")
     for rank, e in enumerate(document["evidence"], 1):
         when = e["time"][:16].replace("T", " ") if e["time"] else "no time"
-        lines.append(f"{rank:3}. {when}  {e['speaker']}: {' '.join(e['text'].split())}")
-        lines.append(f"     [{e['turn_id']}] {why(e)}")
+        lines += _folded(f"{rank:3}. {when}  {e['speaker']}: {' '.join(e['text'].split())}", width)
+        lines += _folded(f"     [{e['turn_id']}] {why(e)}", width)
     lines.append(f"({document['context_tokens']} tokens of context)")
     return "\n".join(lines)
+
+
+def _folded(line: str, width: int | None) -> list[str]:
+    if width is None or len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line.lstrip(), max(width, 40), initial_indent=indent, subsequent_indent=" " * 5, break_on_hyphens=False
+    )
 
 
 def why(evidence: Mapping[str, Any]) -> str:
@@ -140,7 +155,8 @@ def exported(document: Mapping[str, Any]) -> str:
     nodes = ", ".join(f"{n} {name}" for name, n in document["nodes"].items())
     edges = ", ".join(f"{n} {name}" for name, n in document["edges"].items())
     return (
-        f"{document['memories']} memories in {document['files']} files ({document['bytes'] / 1e6:.1f} MB)\n"
+        f"{_many(document['memories'], 'memory')} in {_many(document['files'], 'file')} "
+        f"({document['bytes'] / 1e6:.1f} MB)\n"
         f"nodes: {nodes}\nedges: {edges}\n{document['path']}/README.md says how to open them."
     )
 
@@ -223,11 +239,18 @@ def compared(document: Mapping[str, Any]) -> str:
 def status(document: Mapping[str, Any]) -> str:
     """Stages as a table, then failures and the last run."""
     cells = [
-        (s["stage"], s["done"], s["missing"], s["failed"], s["rows"], s["model"] or "") for s in document["stages"]
+        (s["stage"], s["done"], s["missing"], s["failed"], _holds(s["tables"]), s["model"] or "")
+        for s in document["stages"]
     ]
     lines = [
-        f"{document['store']}: {document['memories']} memories, {document['turns']} turns, {document['shards']} shards",
-        table(cells, ("stage", "done", "missing", "failed", "rows", "model")),
+        f"{document['store']}: {_many(document['memories'], 'memory')}, {_many(document['turns'], 'turn')}, "
+        f"{_many(document['shards'], 'shard')}",
+        table(cells, ("stage", "shards done", "missing", "failed", "rows", "model")),
+    ]
+    lines += [
+        f"{s['stage']} has failed for {', '.join(s['failed_shards'])}: see {document['store']}/failed/{s['stage']}"
+        for s in document["stages"]
+        if s["failed"]
     ]
     if document["building"]:
         lines.append("An unfinished build is here; run build again to finish it.")
@@ -238,6 +261,17 @@ def status(document: Mapping[str, Any]) -> str:
             f"{document['last_run']['seconds']:.1f} s"
         )
     return "\n".join(lines)
+
+
+def _many(count: int, name: str) -> str:
+    plural = "memories" if name == "memory" else f"{name}s"
+    return f"{count:,} {name if count == 1 else plural}"
+
+
+def _holds(tables: Mapping[str, int]) -> str:
+    """Rows of a stage's tables in one line, those without rows left out."""
+    words = {name: f"{name.removeprefix('edges/')} edges" if name.startswith("edges/") else name for name in tables}
+    return ", ".join(f"{rows:,} {words[name]}" for name, rows in tables.items() if rows)
 
 
 def verified(document: Mapping[str, Any]) -> str:
@@ -262,4 +296,6 @@ def doctor(document: Mapping[str, Any]) -> str:
         ),
     ]
     lines += [f"missing: {m}" for m in document["missing"]]
+    if not document["missing"]:
+        lines.append("Nothing is missing for builds and questions on this machine.")
     return "\n\n".join(lines)

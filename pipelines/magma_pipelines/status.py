@@ -49,6 +49,7 @@ def _stage(store: Store, manifest: Manifest, stage: str) -> dict[str, Any]:
         "rows": sum(e.rows for t in tables[-1:] for e in manifest.tables.get(t, {}).values())
         if stage != "ingest"
         else sum(e.rows for e in manifest.tables.get("events", {}).values()),
+        "tables": {t: sum(e.rows for e in manifest.tables.get(t, {}).values()) for t in tables},
         "model": manifest.models.get(stage, {}).get("model"),
     }
 

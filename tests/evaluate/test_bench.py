@@ -13,6 +13,7 @@ from benchmark_files import locomo_file, longmemeval_file
 from chat_server import said, serve
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError
+from magma_gpu.evaluate import steps
 from magma_gpu.evaluate import systems as systems_module
 from magma_gpu.evaluate.comparison import compare_runs
 from magma_gpu.evaluate.gold import MemoryTurns
@@ -163,9 +164,10 @@ def test_a_run_that_dies_after_every_single_step_ends_in_the_same_report(
     monkeypatch.setattr(Steps, "write", dying(write))
     monkeypatch.setattr(Steps, "write_text", dying(write_text))
     with serve(script) as served:
-        chat = ChatConfig(base_url=served.url, model="answers", concurrency=2)
+        chat = ChatConfig(base_url=served.url, model="answers", concurrency=1)
         more: dict[str, Any] = {
-            "systems": ("bm25", "full-context"),
+            "systems": ("bm25",),
+            "limit": 7,
             "engine": OpenAIEngine(chat),
             "judge": dataclasses.replace(chat, model="judge"),
         }
@@ -185,11 +187,39 @@ def test_a_run_that_dies_after_every_single_step_ends_in_the_same_report(
             assert deaths < 60
         # Nothing was asked of the server twice.
         assert len(served.bodies) == 2 * paid
-    # Build, its step, gold; of two systems queries, latency, three parts of answers and of both verdicts; four files.
-    assert deaths == 3 + 2 * (1 + 1 + 3 + 2 * 3) + 4
+    # Build, its step, gold; queries, latency; two parts of answers and of each verdict; four files.
+    assert deaths == 3 + 2 + 3 * 2 + 4
     assert untimed(document) == untimed(whole)
     scores = [(tmp_path / name / "scores.jsonl").read_text(encoding="utf-8") for name in ("whole", "cut")]
     assert scores[0] == scores[1]
+
+
+@pytest.mark.ray
+@pytest.mark.timeout(280)
+def test_rays_workers_make_the_parts_and_the_report_is_the_same(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    # Workers are processes of their own, and read the source files themselves.
+    monkeypatch.setattr(bench_run, "code_hash", steps.code_hash)
+    more: dict[str, Any] = {"systems": ("bm25", "recency"), "engine": ExtractiveEngine(), "part": 8}
+    here = run_bench(options(data, tmp_path / "here", **more), hash_config())
+    made: list[str] = []
+    # What the driver writes itself.
+    monkeypatch.setattr(Steps, "write", noted(Steps.write, made))
+    config = config_from(hash_config().as_dict() | {"run": {"device": "cpu", "runner": "ray", "num_workers": 2}})
+    there = run_bench(options(data, tmp_path / "there", **more), config)
+    assert untimed(here) == untimed(there)
+    assert not [n for n in made if n.startswith("systems/bm25/") and "part-" in n]
+    assert [n for n in made if n.startswith("systems/recency/queries/part-")]
+
+
+def noted(write: Any, names: list[str]) -> Any:
+    def noting(self: Steps, name: str, fingerprint: str, rows: Any) -> None:
+        names.append(name)
+        write(self, name, fingerprint, rows)
+
+    return noting
 
 
 def test_a_sample_is_evenly_spaced_over_the_whole_store(data: Path, run: tuple[Path, dict[str, Any]]) -> None:

@@ -87,7 +87,8 @@ def test_workers_and_a_node_that_die_change_nothing(cluster: Any, tmp_path: Path
     assert (faults / "before").exists()
     assert (faults / "after").exists()
     work = [tuple(w) for w in stores.CRASH.work_of(faults / "log")["stage"]]
-    assert work.count(("embed", 2)) == work.count(("link", 1)) == 2
+    # More than once each; on a machine that is very busy Ray may lose a worker of its own accord, too.
+    assert min(work.count(("embed", 2)), work.count(("link", 1))) >= 2
     assert stores.content(tmp_path / "actors") == wanted
     killer = _NodeKiller(cluster)
     stores.make([log], tmp_path / "nodes", _settings(), killer)
