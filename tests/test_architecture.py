@@ -64,7 +64,8 @@ def test_folders_with_names_of_other_packages_are_no_packages() -> None:
 
 def test_ray_is_imported_in_one_module() -> None:
     found = [p.name for p in SOURCES if re.search(r"^\s*(import|from) ray\b", p.read_text(encoding="utf-8"), re.M)]
-    assert set(found) <= {"ray_runner.py"}
+    # The benchmark of crashes ends workers and nodes of a cluster of its own.
+    assert set(found) <= {"ray_runner.py", "crash.py"}
 
 
 def test_no_path_of_this_machine_is_written_down() -> None:

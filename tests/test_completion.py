@@ -116,6 +116,12 @@ def test_policies_are_those_of_the_setting() -> None:
     assert all(policy in str(refusal.value) for policy in POLICIES)
 
 
+def test_a_slip_of_the_finger_is_answered_with_the_word_that_was_meant(run: Callable[..., Ran]) -> None:
+    assert ", did you mean 'query'?; see: magma-gpu --help" in refused(run("querry", "memories"))
+    assert ", did you mean 'resolve'?" in refused(run("build", "x", "--out", "y", "--until", "resolved"))
+    assert "did you mean" not in refused(run("zzz"))
+
+
 def test_the_command_prints_the_script(run: Callable[..., Ran], scripts: dict[str, Path]) -> None:
     printed = run("completion", "bash")
     assert printed.out == scripts["bash"].read_text(encoding="utf-8") + "\n"

@@ -58,7 +58,7 @@ def test_cpu_file_states_the_defaults() -> None:
         ({"link": {"threshold": float("nan")}}, "link.threshold must be from -1 to 1 (got nan)."),
         ({"link": {"threshold": 1.5}}, "link.threshold must be from -1 to 1 (got 1.5)."),
         ({"link": {"num_neighbors": 0}}, "link.num_neighbors must be from 1 to 1024 (got 0)."),
-        ({"link": {"index": "fast"}}, "link.index must be one of exact, approximate (got 'fast')."),
+        ({"link": {"index": "fast"}}, "link.index must be one of exact, approximate, ivf (got 'fast')."),
         ({"extract": {"overlap": 12}}, "extract.overlap must be from 0 to 11 (got 12)."),
         ({"search": {"policy": "best"}}, "search.policy must be one of "),
         ({"search": {"k": 0}}, "search.k must be from 1 to 100000 (got 0)."),

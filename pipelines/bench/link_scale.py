@@ -157,6 +157,7 @@ def main() -> int:
     found: dict[str, Any] = {}
     if args.memories:
         found["many"] = many(real, args.memories, args.events)
+        merge(args.out, "link", found)
         print(json.dumps(found["many"]), file=sys.stderr)
     if args.large:
         found["large"] = large(real, args.large)

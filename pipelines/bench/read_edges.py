@@ -155,7 +155,7 @@ def report(given: argparse.Namespace) -> Row:
     for work in given.work:
         if (work / "what.json").exists():
             what = json.loads((work / "what.json").read_text(encoding="utf-8"))
-            results.setdefault(what["engine"], {})[what["model"]] = cost(work, given.data)
+            results.setdefault(what["engine"], {})[what["model"]] = cost(work, given.data, timed=given.timed)
         if (work / "detected.jsonl").exists():
             results["causal_detection_sample"] = detected(work)
         if (work / "speed.json").exists():
@@ -193,10 +193,8 @@ def _lines(labels: Sequence[Row]) -> str:
 
 def precisions(labels: Sequence[Row]) -> Row:
     """Precision with its interval by kind and engine."""
-    meaning = {
-        "causal": "of the causal pairs drawn, those that a reader who did not know the engine called right",
-        "entity": "of the entity links drawn, those that a reader who did not know the engine called right",
-    }
+    how = "read as right on a shuffled sheet that names no engine (which conversation a turn is from may give it away)"
+    meaning = {"causal": f"of the causal pairs drawn, those {how}", "entity": f"of the entity links drawn, those {how}"}
     made: Row = {}
     for kind, engine in sorted({(row["kind"], row["engine"]) for row in labels}):
         right = [row["right"] for row in labels if (row["kind"], row["engine"]) == (kind, engine)]
@@ -204,8 +202,8 @@ def precisions(labels: Sequence[Row]) -> Row:
     return made
 
 
-def cost(work: Path, data: Path) -> Row:
-    """What a run of a model over a conversation gave and took; no text of it."""
+def cost(work: Path, data: Path, *, timed: bool) -> Row:
+    """What a run of a model over a conversation gave and took; seconds only where they say something."""
     what = json.loads((work / "what.json").read_text(encoding="utf-8"))
     extracts = read_parts(work)
     _, tables, dropped = tables_of(work, data)
@@ -232,8 +230,8 @@ def cost(work: Path, data: Path) -> Row:
         ),
         "status": dict(sorted(status.items())),
         "notes": dict(sorted(_notes(extracts).items())),
-        "seconds": round(total["seconds"], 1),
-        "seconds_per_turn": round(total["seconds"] / len(seen), 2),
+        "seconds": round(total["seconds"], 1) if timed else None,
+        "seconds_per_turn": round(total["seconds"] / len(seen), 2) if timed else None,
         "prompt_tokens": total["prompt_tokens"],
         "cached_prompt_tokens": total["cached_prompt_tokens"],
         "output_tokens": total["output_tokens"],
@@ -288,6 +286,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--causal", type=int, default=100)
     parser.add_argument("--entity", type=int, default=100)
     parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--timed", action="store_true", help="the runs had the machine to themselves: publish seconds")
     given = parser.parse_args(arguments)
     result = {"sheet": sheet, "report": report}[given.command](given)
     print(json.dumps(result, ensure_ascii=False))

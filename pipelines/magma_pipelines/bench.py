@@ -17,7 +17,7 @@ from magma_gpu.evaluate.report import Measured, golds_of, make_report, markdown,
 from magma_gpu.store import stable_hash
 from magma_pipelines.bench_answers import answer_all, is_answered, judge_all
 from magma_pipelines.bench_run import BenchOptions, Run
-from magma_pipelines.bench_shards import answer_everywhere, query_everywhere
+from magma_pipelines.bench_shards import make_everywhere
 
 __all__ = ["BenchOptions", "Run", "run_bench"]
 
@@ -30,13 +30,13 @@ def run_bench(options: BenchOptions, config: Config) -> dict[str, Any]:
         StoreError: the build failed, or the folder cannot be written.
     """
     run = Run(options, config)
+    make_everywhere(run)
     systems = [measure(run, name) for name in run.systems]
     return write_report(run, systems)
 
 
 def measure(run: Run, name: str) -> Measured:
     """Everything of one system."""
-    query_everywhere(run, name)
     rankings, took = run.rankings(name)
     measured = Measured(
         name=name,
@@ -47,7 +47,6 @@ def measure(run: Run, name: str) -> Measured:
     )
     if run.options.engine is None or not is_answered(name, run.options.systems):
         return measured
-    answer_everywhere(run, name, run.options.engine)
     answers = answer_all(run, name, rankings, run.options.engine)
     return dataclasses.replace(
         measured,

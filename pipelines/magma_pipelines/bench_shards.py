@@ -8,53 +8,62 @@ question at a time stay with the driver.
 import dataclasses
 from collections.abc import Sequence
 
-from magma_gpu.answer import Engine
 from magma_gpu.config import Config
+from magma_gpu.evaluate.scores import Ranking
 from magma_gpu.evaluate.systems import OUTSIDE
-from magma_pipelines.bench_answers import answer_all, answers_place
+from magma_gpu.extractive import ExtractiveEngine
+from magma_pipelines.bench_answers import answer_all, answers_place, is_answered
 from magma_pipelines.bench_run import BenchOptions, Run, file_name
 
 # Systems that are built by reading everything; a worker each would be a build each.
 _OF_THE_DRIVER = frozenset(("recency", "full-context", *OUTSIDE))
 
 
-def query_everywhere(run: Run, name: str) -> None:
-    """Has workers ask a system the questions of every part that is not there."""
-    if run.config.run.runner == "ray" and name not in _OF_THE_DRIVER and ":" not in name:
-        folder = f"systems/{file_name(name)}/queries"
-        _spread(run, name, None, _missing(run, folder, run.search_fingerprint(name)))
+def make_everywhere(run: Run) -> None:
+    """Has workers make every part of queries, and of answers by `extractive`, that is not there."""
+    config = run.config
+    if config.run.runner != "ray" or config.run.num_workers < 2:
+        return
+    # An engine may hold what no process can be handed, so a worker makes its own.
+    options = dataclasses.replace(run.options, engine=None, judge=None, system_model=None, quiet=True)
+    jobs = []
+    for name in run.systems:
+        if name in _OF_THE_DRIVER or ":" in name:
+            continue
+        numbers, answers = _missing(run, name)
+        num_jobs = min(config.run.num_workers, len(numbers))
+        # Neighbouring parts share shards.
+        bounds = [job * len(numbers) // num_jobs for job in range(num_jobs + 1)] if num_jobs else []
+        jobs += [
+            (options, config, name, tuple(numbers[a:b]), answers) for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+        ]
+    if len(jobs) > 1:
+        from magma_pipelines.ray_runner import run_calls
+
+        run_calls(make_parts, jobs, config.run.num_workers)
 
 
-def answer_everywhere(run: Run, name: str, engine: Engine) -> None:
-    """Has workers answer the questions of every part that is not there, by an engine without a server."""
-    if run.config.run.runner == "ray" and engine.identity["engine"] == "extractive":
-        folder, fingerprint = answers_place(run, name, engine)
-        _spread(run, name, engine, _missing(run, folder, fingerprint))
+def _missing(run: Run, name: str) -> tuple[list[int], bool]:
+    """Numbers of the parts that lack queries or answers, and whether there are to be answers."""
+    num_items, size = len(run.questions), run.options.part
+    queries = f"systems/{file_name(name)}/queries"
+    missing = set(run.steps.missing(queries, run.search_fingerprint(name), num_items, size))
+    engine = run.options.engine
+    answers = isinstance(engine, ExtractiveEngine) and is_answered(name, run.options.systems)
+    if answers and engine is not None:
+        missing |= set(run.steps.missing(*answers_place(run, name, engine), num_items, size))
+    return sorted(missing), answers
 
 
-def make_parts(options: BenchOptions, config: Config, name: str, numbers: Sequence[int]) -> None:
-    """What one worker does: makes the parts that are not there, of answers where the options name an engine."""
+def make_parts(options: BenchOptions, config: Config, name: str, numbers: Sequence[int], answers: bool) -> None:
+    """What one worker does: makes some parts of one system's queries and, if asked for, of their answers."""
     run = Run(options, config)
-    asked = frozenset(numbers)
-    if options.engine is None:
-        run.rankings(name, asked)
-        return
-    rankings, _ = run.rankings(name, range(len(run.questions)))
-    answer_all(run, name, rankings, options.engine, asked)
+    rankings, _ = run.rankings(name, frozenset(numbers))
+    if answers:
+        found = {(r.memory_id, r.query_id): r for r in rankings}
+        # Nothing is read of the questions of other parts.
+        every = [found.get((q.memory_id, q.query_id), _NOTHING) for q in run.questions]
+        answer_all(run, name, every, ExtractiveEngine(), frozenset(numbers))
 
 
-def _missing(run: Run, folder: str, fingerprint: str) -> list[int]:
-    return run.steps.missing(folder, fingerprint, len(run.questions), run.options.part)
-
-
-def _spread(run: Run, name: str, engine: Engine | None, numbers: Sequence[int]) -> None:
-    num_workers = min(run.config.run.num_workers, len(numbers))
-    if num_workers < 2:
-        return
-    from magma_pipelines.ray_runner import run_calls
-
-    options = dataclasses.replace(run.options, engine=engine, judge=None, system_model=None, quiet=True)
-    # Neighbouring parts share shards.
-    bounds = [worker * len(numbers) // num_workers for worker in range(num_workers + 1)]
-    parts = [tuple(numbers[first:end]) for first, end in zip(bounds[:-1], bounds[1:], strict=True)]
-    run_calls(make_parts, [(options, run.config, name, part) for part in parts], num_workers)
+_NOTHING = Ranking(memory_id="", query_id="", turns=(), sessions=(), tokens=(), context_tokens=0)

@@ -5,9 +5,11 @@ exit code 2; a build of which some inputs or shards failed ends with 1; Ctrl-C w
 """
 
 import argparse
+import difflib
 import io
 import json
 import logging
+import re
 import shutil
 import signal
 import sys
@@ -29,6 +31,10 @@ class _Parser(argparse.ArgumentParser):
     """Wrong arguments are one sentence."""
 
     def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)$", message)
+        if wrong:
+            near = difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+            message += f", did you mean '{near[0]}'?" if near else ""
         print(f"magma-gpu: {message}; see: {self.prog} --help", file=sys.stderr)
         raise SystemExit(2)
 

@@ -48,15 +48,18 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
     lines += [f"repaired: {sentence}" for sentence in report["repaired"]]
     for name, stage in report["stages"].items():
         if stage["shards"]:
-            unit = "pieces" if name == "read" else "shards"
-            lines.append(f"{name:8} {stage['shards']} {unit} in {stage['seconds']:.1f} s{_notes(stage)}")
+            unit = "piece" if name == "read" else "shard"
+            lines.append(f"{name:8} {_many(stage['shards'], unit)} in {stage['seconds']:.1f} s{_notes(stage)}")
     for name, figure in (report.get("estimate") or {}).items():
         off = "" if figure["off"] is None else f" ({figure['off']:+.0%})"
         lines.append(f"estimated {name.replace('_', ' ')}: {figure['estimated']:,}, it was {figure['was']:,}{off}")
     if not report["changed"]:
         lines.append(f"Nothing to do: {out} is up to date.")
     else:
-        lines.append(f"{out} is ready after {report['seconds']:.1f} s.")
+        loading = sum(stage["load_seconds"] for stage in report["stages"].values())
+        lines.append(f"{out} is ready after {report['seconds']:.1f} s ({loading:.1f} s of it loaded models).")
+        if report["stages"]["link"]["shards"]:
+            lines.append(f'Next: magma-gpu query {out} "..." --memory ID (magma-gpu memories {out} lists the memories)')
     return "\n".join(lines)
 
 

@@ -133,7 +133,7 @@ def test_the_sheet_names_no_engine_and_the_report_no_text(tmp_path: Path, data: 
     marks = ["0" if i["engine"] == "tiny" and i["kind"] == "causal" else "1" for i in items]
     sheet.write_text("\n".join(m + line[1:] for m, line in zip(marks, lines, strict=True)) + "\n", encoding="utf-8")
     out.write_text(json.dumps({"rules": {"version": 1}, "vllm": {"version": "1"}}))
-    assert read.main(["report", *given, "--labels", str(labels), "--out", str(out)]) == 0
+    assert read.main(["report", *given, "--labels", str(labels), "--out", str(out), "--timed"]) == 0
     result = json.loads(out.read_text(encoding="utf-8"))
     assert result["rules"] == {"version": 1}
     by_hand = result["read_by_hand"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from magma_kernels import backend
-from magma_kernels.semantic_link import LinkResult, _numba, _tiled, reference, semantic_link
+from magma_kernels.semantic_link import LinkResult, _numba, _tiled, pair_cosines, reference, semantic_link
 from magma_kernels.semantic_link.cases import Case, awkward_cases, duplicates_case, random_case
 
 
@@ -226,3 +226,30 @@ def test_public_function_obeys_and_agrees(monkeypatch, value):
 def test_mistakes_are_asserted(search, change):
     with pytest.raises(AssertionError):
         search(changed(FIVE, **change))
+
+
+def test_cosines_of_pairs_are_those_of_edges():
+    case = random_case(6)
+    rows = torch.unique(torch.nan_to_num(case.x_ND[case.usable_N]) + 0.0, dim=0)
+    a, b = torch.triu_indices(rows.shape[0], rows.shape[0])
+    want = reference.cosines(rows, rows)[a, b].clamp(max=1.0)
+    want[a == b] = 1.0
+    assert len(a) > 50
+    assert torch.equal(pair_cosines(rows, a, b), want)
+    assert torch.equal(reference.pair_cosines(rows, a, b), want)
+
+
+def test_a_rounding_above_one_does_not_pass_an_equal_row():
+    rng = np.random.default_rng(13)
+    while True:
+        a = rng.random(3) + 0.1
+        b = a + 1e-7 * rng.random(3)
+        a, b = (np.float32(v / np.linalg.norm(v)) for v in (a, b))
+        if not np.array_equal(a, b) and np.float32(a.astype(np.float64) @ b.astype(np.float64)) > 1:
+            break
+    rows = torch.from_numpy(np.stack([a, a, b]))
+    three = {"x_ND": rows, "ptr": torch.tensor([0, 3]), "usable_N": torch.ones(3, dtype=torch.bool), "k": 1}
+    for search in (defined, tiled, strips):
+        # All three cosines are 1; ties go to the smaller order.
+        assert edges(search(changed(FIVE, order_N=torch.arange(3), **three))) == [(0, 1, 1.0)]
+        assert edges(search(changed(FIVE, order_N=torch.tensor([0, 2, 1]), **three))) == [(0, 2, 1.0)]
