@@ -24,7 +24,10 @@ demo: install
 	@for question in "Why did Ana move to Porto?" "When did Ana play her first concert?" "Which instruments has Ana taken up?"; do \
 		echo; $(BIN)/magma-gpu query $(DEMO) "$$question" --memory ana --k 6 || exit 1; \
 	done
+	@echo; $(BIN)/magma-gpu explore $(DEMO) --memory ana --query "Why did Ana move to Porto?" \
+		--query "When did Ana play her first concert?" --query "Which instruments has Ana taken up?" --out $(DEMO).html
 	@echo; echo "The tables are Parquet files below $(DEMO)/: $$(cd $(DEMO) && ls -d */ | tr '/\n' '  ')"
+	@echo "Next: . $(BIN)/activate, then the first steps of README.md"
 
 lint: install
 	$(BIN)/ruff check .
@@ -58,4 +61,4 @@ test-vllm: $(SMALL_MODEL)/source.json
 	$(VLLM)/bin/python -m pytest tests/extract/test_vllm.py
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(VLLM) demo-vllm-out
+	rm -rf $(VENV) $(DEMO) $(DEMO).html $(VLLM) demo-vllm-out

@@ -269,6 +269,23 @@ def test_numbers_of_the_search_are_those_of_the_code() -> None:
     assert f"{_WALK_SHARE} ·" in text
 
 
+def test_measured_recall_is_that_of_its_file() -> None:
+    measured = json.loads((ROOT / "docs" / "results" / "locomo_retrieval.json").read_text(encoding="utf-8"))
+    systems = {
+        "dense": "dense",
+        "BM25": "bm25",
+        "reciprocal rank fusion of the two": "rrf",
+        "policy `paper` (Algorithm 1)": "policy paper",
+        "policy `smooth`": "policy smooth",
+        "policy `learned`, the default: fitted on free data, LoCoMo never seen": "policy learned",
+    }
+    stated = {r[0]: r[1:] for r in rows((ROOT / "README.md").read_text(encoding="utf-8")) if len(r) == 6}
+    for name, key in systems.items():
+        found = measured["systems"][key]
+        shares = [found[k] for k in ("recall@5", "recall@10", "recall@20", "recall@50", "all@10")]
+        assert stated[name] == [f"{100 * share:.1f}" for share in shares], name
+
+
 # ------------------------------------------------------------------------------------------------------------- others
 
 

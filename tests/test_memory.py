@@ -1,4 +1,5 @@
 import dataclasses
+import gc
 import json
 import shutil
 from pathlib import Path
@@ -161,3 +162,17 @@ def test_a_shard_read_whole_gives_what_row_groups_give(examples_store: Path) -> 
             if isinstance(left, np.ndarray):
                 assert np.array_equal(left, right), field.name
         assert (a.texts, a.turn_ids, a.span_text) == (b.texts, b.turn_ids, b.span_text)
+
+
+def test_the_collector_runs_again_after_a_batch_that_fails(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def fail(*_: object) -> None:
+        seen.append(gc.isenabled())
+        raise RuntimeError("no index")
+
+    monkeypatch.setattr(memory, "_as_of", fail)
+    with pytest.raises(RuntimeError, match="no index"):
+        memory.query(["Why?"], "ana")
+    assert seen == [False]
+    assert gc.isenabled()

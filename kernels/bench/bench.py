@@ -166,6 +166,9 @@ def bench_beam(device: torch.device, quick: bool) -> dict[str, Any]:
         "case": timings[0].case,
         "threads": torch.get_num_threads(),
         "queries_per_s": round(timings[1].per_s),
+        # In CPU time, which other work on the machine disturbs least.
+        "queries_per_cpu_s": round(timings[1].items / timings[1].median_cpu_s),
+        "speedup_vs_oracle_cpu": cpu_ratio(timings[1], timings[2]) if len(timings) > 2 else None,
         "speedup_vs_oracle": of_first.get("oracle"),
         "speedup_vs_reference": of_first.get("reference"),
         "times_the_floor": rooflines[0].get("times_the_floor"),
@@ -283,6 +286,11 @@ def ratios(timings: list[Timing]) -> list[dict[str, Any]]:
                     {"case": case, "over": name, "ratio": round(fast.per_s / t.per_s, 2)} for name, t in slow.items()
                 ]
     return found
+
+
+def cpu_ratio(fast: Timing, slow: Timing) -> float:
+    """Returns how many times as many items a second of CPU time the one does."""
+    return round(fast.items / fast.median_cpu_s / (slow.items / slow.median_cpu_s), 2)
 
 
 def show(timings: list[Timing]) -> None:

@@ -24,11 +24,12 @@ import torch
 
 from magma_gpu import ranker
 from magma_gpu.config import Config
+from magma_gpu.features import NAMES
 from magma_gpu.graph_learning.effects import agreement, moved, shift_into_ranges
 from magma_gpu.graph_learning.model import GraphRanker, edges_of
 from magma_gpu.graph_learning.subgraph import EDGE_TYPE_OF, RELATIONS, QueryGraphs, join
-from magma_gpu.graph_learning.training import FitConfig, fit, score
-from magma_gpu.graph_learning.weights import edge_weights, load_policy
+from magma_gpu.graph_learning.training import FitConfig, calibration_error, fit, score
+from magma_gpu.graph_learning.weights import WEIGHTS, digest, edge_weights, load_policy
 from magma_gpu.memory import Memory
 from magma_gpu.ranker import Examples
 from magma_gpu.store import stable_hash
@@ -46,13 +47,19 @@ Rows = dict[str, np.ndarray]
 Rates = Callable[[QueryGraphs], torch.Tensor]
 PARTS = ("held_out", "transfer", "free", "pretrain", "remedies", "adaptation", "speed")
 REMEDIES: dict[str, dict[str, Any]] = {
-    "no messages": {"relations": ()},
     "as shipped": {},
+    "no messages": {"relations": ()},
+    "all candidates learned from, not the first 128": {"num_candidates": 0},
     "two layers": {"layers": 2},
     "a fifth of the edges dropped": {"edge_dropout": 0.2},
-    "wider messages": {"hidden": 32},
-    "temporal edges alone": {"relations": ("previous", "next", "previous2", "next2")},
-    "semantic, entity and causal edges alone": {"relations": ("semantic", "entity", "cause", "effect")},
+    "sixteen epochs": {"epochs": 16},
+    "another seed": {"seeds": (1,)},
+    "another seed, no messages": {"seeds": (1,), "relations": ()},
+}
+# The same with features that already look at neighbours taken away.
+BLIND = {
+    "without the features that look at neighbours": {},
+    "without the features that look at neighbours, no messages": {"relations": ()},
 }
 REMEDY_MEMORIES = ("conv-26", "conv-43", "conv-49")
 
@@ -69,6 +76,12 @@ class Data:
 
     def categories(self) -> list[str]:
         return [q.category or "" for q in self.asked.questions]
+
+
+def looks_around(name: str) -> bool:
+    """Whether a feature of an event is made of its neighbours' scores or words."""
+    parts = name.split(":")
+    return parts[-1] in ("-2", "-1", "+1", "+2") or parts[0] == "near" or parts[0].endswith(("_window", "_wide"))
 
 
 def padded(graphs: QueryGraphs) -> Examples:
@@ -220,7 +233,7 @@ class Bench:
         made: dict[str, Any] = {}
         smooth = self.locomo.found(as_smooth(self.locomo.graphs))
         free = []
-        for label, each in (("own", 64), ("longmemeval_pool", 1024), ("locomo", 160)):
+        for label, each in (("own", 48), ("longmemeval_pool", 512), ("locomo", 160)):
             store = self.args.work / label
             asked = pseudo_labelled(Memory.open(store, self.config), each)
             free.append(stored_graphs(store, self.config, asked, self.args.work / "graphs"))
@@ -244,14 +257,17 @@ class Bench:
     def remedies(self) -> None:
         kept = np.isin(self.locomo.asked.memories(), REMEDY_MEMORIES)
         made: dict[str, Any] = {"memories": REMEDY_MEMORIES}
-        for label, changes in REMEDIES.items():
-            config = dataclasses.replace(self.fit, **changes)
-            rating = held_out(
-                self.locomo, lambda graphs, c=config: fit_graph(graphs, columns(style=True), c), REMEDY_MEMORIES
-            )
+        whole = columns(style=True)
+        blind = [i for i in whole if not looks_around(NAMES[i])]
+        first: Rows | None = None
+        for label, changes in {**REMEDIES, **BLIND}.items():
+            config = dataclasses.replace(self.fit, **{"seeds": (0,), **changes})
+            used = blind if label in BLIND else whole
+            rating = held_out(self.locomo, lambda graphs, c=config, u=used: fit_graph(graphs, u, c), REMEDY_MEMORIES)
             rows = {name: of[kept] for name, of in self.locomo.found(rating).items()}
             tell(f"remedy: {label}", rows)
-            made[label] = summary(rows)
+            first = first or rows
+            made[label] = summary(rows) | {"minus as shipped": difference(rows, first)}
             self.keep(remedies=made)
 
     def adaptation(self) -> None:
@@ -280,9 +296,18 @@ class Bench:
     def speed(self) -> None:
         """A question's candidates rated alone, edges at hand, by the weights that are shipped."""
         model = load_policy()
+        rating = score(model, self.locomo.graphs)
+        rows = self.locomo.found(rating)
+        tell("shipped on LoCoMo", rows)
         counts = edge_weights(model)
         low, high = shift_into_ranges(counts, EDGE_TYPE_OF)
         self.keep(
+            shipped_on_locomo=summary(rows, self.locomo.categories())
+            | {
+                "minus_smooth": difference(rows, self.locomo.found(as_smooth(self.locomo.graphs))),
+                "calibration_of_the_ten_best": calibration_error(rating, self.locomo.graphs, model.calibration),
+                "fingerprint": digest(WEIGHTS),
+            },
             speed=timed(model, self.locomo.graphs),
             learned={
                 "intents": INTENTS,

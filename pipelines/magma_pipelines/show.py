@@ -58,7 +58,7 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
     else:
         loading = sum(stage["load_seconds"] for stage in report["stages"].values())
         lines.append(f"{out} is ready after {report['seconds']:.1f} s ({loading:.1f} s of it loaded models).")
-        if report["stages"]["link"]["shards"]:
+        if report["stages"].get("link", {}).get("shards"):
             lines.append(f'Next: magma-gpu query {out} "..." --memory ID (magma-gpu memories {out} lists the memories)')
     return "\n".join(lines)
 

@@ -40,9 +40,7 @@ def test_a_plan_by_hand(bench: Path) -> None:
     assert (made["shards"], made["files"], made["manifest_mb"]) == (2048, 30720, 9.2)
 
 
-def test_a_build_is_compared_with_what_the_smallest_of_its_runner_says_of_the_start(
-    bench: Path, tmp_path: Path
-) -> None:
+def test_the_smallest_build_of_a_runner_tells_the_start(bench: Path, tmp_path: Path) -> None:
     import capacity
 
     runs = [
