@@ -52,6 +52,7 @@ REMEDIES: dict[str, dict[str, Any]] = {
     "all candidates learned from, not the first 128": {"num_candidates": 0},
     "two layers": {"layers": 2},
     "a fifth of the edges dropped": {"edge_dropout": 0.2},
+    "wider messages": {"hidden": 32},
     "sixteen epochs": {"epochs": 16},
     "another seed": {"seeds": (1,)},
     "another seed, no messages": {"seeds": (1,), "relations": ()},
