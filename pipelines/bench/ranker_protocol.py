@@ -15,7 +15,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,13 +200,12 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
             encoding="utf-8",
         )
     if not args.no_ablations:
-        document["ablations"] = ablations(locomo, owner, wanted, tell, lambda: keep(args, document))
+        document["ablations"] = ablations(locomo, owner, wanted, tell)
+    keep(args, document)
     return document
 
 
-def ablations(
-    made: Examples, owner: np.ndarray, wanted: Sequence[int], tell: Any, keep_so_far: Callable[[], None]
-) -> dict[str, Any]:
+def ablations(made: Examples, owner: np.ndarray, wanted: Sequence[int], tell: Any) -> dict[str, Any]:
     """What the ranking loses without each part; one member a fit, two conversations left out at once."""
 
     def measured(label: str, used: Sequence[int]) -> dict[str, np.ndarray]:
@@ -219,7 +218,6 @@ def ablations(
     for label, belongs in GROUPS.items():
         less = measured(f"without {label}", [i for i in columns(style=True) if not belongs(NAMES[i])])
         table[f"without {label}"] = summary(less) | {"gain_of_part": difference(whole, less)}
-        keep_so_far()
     return table
 
 
