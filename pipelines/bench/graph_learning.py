@@ -203,7 +203,7 @@ class Bench:
     # ------------------------------------------------------------------------------------------------------ parts
 
     def held_out(self) -> None:
-        used = columns(style=True)
+        used = columns(style=True, every_part=True)
         memories = sorted(set(self.locomo.asked.memories().tolist()))
         rows, seconds = {}, {}
         for name, make in SYSTEMS.items():
@@ -222,12 +222,12 @@ class Bench:
         )
 
     def transfer(self) -> None:
-        made = self.asked(self.locomo.graphs, self.pool, columns(), "LoCoMo to LongMemEval")
+        made = self.asked(self.locomo.graphs, self.pool, columns(every_part=True), "LoCoMo to LongMemEval")
         self.keep(locomo_to_longmemeval=made)
 
     def free(self) -> None:
         fitted = join([self.own.graphs, self.pool.graphs])
-        self.keep(free_to_locomo=self.asked(fitted, self.locomo, columns(), "free data to LoCoMo"))
+        self.keep(free_to_locomo=self.asked(fitted, self.locomo, columns(every_part=True), "free data to LoCoMo"))
 
     def pretrain(self) -> None:
         """Without labels: on the free memories' questions to themselves, and on those of LoCoMo's memories."""
@@ -244,9 +244,9 @@ class Bench:
             ("LoCoMo's memories' own questions", free[2], None),
             ("free memories' own questions, then free labels", join(free[:2]), labelled),
         ):
-            model = fit(graphs, columns(), self.fit)
+            model = fit(graphs, columns(every_part=True), self.fit)
             if then is not None:
-                model = fit(then, columns(), self.fit, model)
+                model = fit(then, columns(every_part=True), self.fit, model)
             rows = self.locomo.found(score(model, self.locomo.graphs))
             tell(f"without labels: {label}", rows)
             made[label] = summary(rows, self.locomo.categories()) | {
@@ -258,7 +258,7 @@ class Bench:
     def remedies(self) -> None:
         kept = np.isin(self.locomo.asked.memories(), REMEDY_MEMORIES)
         made: dict[str, Any] = {"memories": REMEDY_MEMORIES}
-        whole = columns(style=True)
+        whole = columns(style=True, every_part=True)
         blind = [i for i in whole if not looks_around(NAMES[i])]
         first: Rows | None = None
         for label, changes in {**REMEDIES, **BLIND}.items():

@@ -2,11 +2,11 @@
 
     python pipelines/bench/ranker_protocol.py --locomo locomo10.json --longmemeval lme.json --out FILE.json
 
-`held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over. `free` are the weights that are
-shipped, fitted without LoCoMo. `longmemeval` turns it round: fitted on LoCoMo and asked LongMemEval, pooled into one
-memory; and free data by folds over its questions. Ablations are fits without a group of features, on eight
-conversations and asked the other two, five times over. The plain rows of `locomo_retrieval.py` stand beside them.
-Differences have paired bootstrap intervals over questions.
+`held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over, with every feature. `free` are the
+weights that are shipped, fitted without LoCoMo and without the parts that gain nothing. `longmemeval` turns it round:
+fitted on LoCoMo and asked LongMemEval, pooled into one memory; and free data by folds over its questions. Ablations are
+fits without a group of features, on eight conversations and asked the other two, five times over. The plain rows of
+`locomo_retrieval.py` stand beside them. Differences have paired bootstrap intervals over questions.
 """
 
 import argparse
@@ -176,11 +176,11 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         document["systems"][label] = summary(plain[label], categories)
     memory.config = config
 
-    score = leave_out(locomo, owner, columns(style=True), seeds=seeds)
+    score = leave_out(locomo, owner, columns(style=True, every_part=True), seeds=seeds)
     held = found(score, locomo, wanted)
     tell("held out", held)
     document["held_out"] = summary(held, categories)
-    bare = found(leave_out(locomo, owner, columns(), seeds=seeds), locomo, wanted)
+    bare = found(leave_out(locomo, owner, columns(every_part=True), seeds=seeds), locomo, wanted)
     tell("held out, no style", bare)
     document["held_out_without_style"] = summary(bare, categories) | {"minus_held_out": difference(bare, held)}
     free = found(ranker.load().score(locomo.x_QCF, locomo.valid_QC), locomo, wanted)
@@ -213,10 +213,10 @@ def ablations(made: Examples, owner: np.ndarray, wanted: Sequence[int], tell: An
         tell(label, rows)
         return rows
 
-    whole = measured("all parts", columns(style=True))
+    whole = measured("all parts", columns(style=True, every_part=True))
     table: dict[str, Any] = {"all parts": summary(whole)}
     for label, belongs in GROUPS.items():
-        less = measured(f"without {label}", [i for i in columns(style=True) if not belongs(NAMES[i])])
+        less = measured(f"without {label}", [i for i in columns(style=True, every_part=True) if not belongs(NAMES[i])])
         table[f"without {label}"] = summary(less) | {"gain_of_part": difference(whole, less)}
     return table
 
@@ -269,17 +269,17 @@ def longmemeval(args: argparse.Namespace, work: Path, config: Config, locomo: Ex
                     tell(f"longmemeval: {name}", rows)
                     made[name] = summary(rows)
     pool, wanted, questions = parts["longmemeval_pool"]
-    from_locomo = found(fit(locomo, columns()).score(pool.x_QCF, pool.valid_QC), pool, wanted)
+    from_locomo = found(fit(locomo, columns(every_part=True)).score(pool.x_QCF, pool.valid_QC), pool, wanted)
     tell("longmemeval: fitted on LoCoMo", from_locomo)
     made["fitted_on_locomo"] = summary(from_locomo)
     own = parts["own"][0]
-    from_own = found(fit(own, columns()).score(pool.x_QCF, pool.valid_QC), pool, wanted)
+    from_own = found(fit(own, columns(every_part=True)).score(pool.x_QCF, pool.valid_QC), pool, wanted)
     tell("longmemeval: fitted on our own conversations", from_own)
     made["fitted_on_own"] = summary(from_own)
     fold = np.array([int(stable_hash(q.query_id)[:8], 16) % 5 for q in questions])
     score = np.zeros(pool.label_QC.shape, dtype=np.float32)
     for f in range(5):
-        model = fit(join([own, pool.take(np.flatnonzero(fold != f))]), columns())
+        model = fit(join([own, pool.take(np.flatnonzero(fold != f))]), columns(every_part=True))
         rows = np.flatnonzero(fold == f)
         score[rows] = model.score(pool.x_QCF[rows], pool.valid_QC[rows])
     folds = found(score, pool, wanted)

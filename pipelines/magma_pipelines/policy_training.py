@@ -91,11 +91,11 @@ def _train(config: Config, options: TrainOptions, work: Path) -> dict[str, Any]:
             pseudo = pseudo_labelled(memory, _PSEUDO if label == "own" else 16 * _PSEUDO)
             start_parts.append(stored_graphs(store, settings, pseudo, work / "graphs"))
     graphs, group, want = join(parts), np.concatenate(groups), np.concatenate(wanted)
-    start = fit(join(start_parts), columns(), SHIPPED, device=device) if start_parts else None
+    start = fit(join(start_parts), columns(every_part=True), SHIPPED, device=device) if start_parts else None
     fitting = time.perf_counter()
-    model = fit(graphs, columns(), SHIPPED, start, device)
+    model = fit(graphs, columns(every_part=True), SHIPPED, start, device)
     seconds = time.perf_counter() - fitting
-    held = score_held_out(graphs, group, columns(), SHIPPED, device)
+    held = score_held_out(graphs, group, columns(every_part=True), SHIPPED, device)
     model.calibration = calibrate(held, graphs)
     scores: dict[str, Any] = {"free data, folds of memories": means(held, graphs, want)}
     if options.locomo is not None:
@@ -127,7 +127,7 @@ def leave_one_out(config: Config, locomo: Path, work: Path, device: str) -> dict
     build([str(locomo)], store, config, BuildOptions(quiet=True))
     labelled = stored_questions(store)
     graphs = stored_graphs(store, config, labelled, work / "graphs")
-    held = score_held_out(graphs, labelled.memories(), columns(style=True), SHIPPED, device)
+    held = score_held_out(graphs, labelled.memories(), columns(style=True, every_part=True), SHIPPED, device)
     return means(held, graphs, labelled.num_wanted())
 
 

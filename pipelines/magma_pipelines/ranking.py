@@ -22,7 +22,7 @@ from magma_gpu.memory import Memory
 from magma_gpu.ranker import Examples, Ranker
 from magma_gpu.readers import find_sources, read_source
 from magma_gpu.search import candidate_features, hand_on
-from magma_gpu.types import Question, Turn
+from magma_gpu.types import INTENTS, Question, Turn
 from magma_pipelines.build import BuildOptions, build
 
 TRAINING = Path(ranker.__file__).parent / "training"
@@ -142,9 +142,19 @@ def training_config(config: Config) -> Config:
     )
 
 
-def columns(*, style: bool = False) -> list[int]:
-    """Features a ranker may use; those of style only where they are asked for."""
-    return [i for i in range(len(NAMES)) if style or i not in STYLE_COLUMNS]
+# Features of edges and of the intent without which the ranking lost nothing (docs/search.md): not fitted by default.
+GAINLESS = frozenset(
+    [f"near:{edge}" for edge in ("semantic", "causal", "entity")]
+    + [f"intent:{name}" for name in INTENTS]
+    + ["entity_named", "when_and_time", "why_and_cause"]
+)
+
+
+def columns(*, style: bool = False, every_part: bool = False) -> list[int]:
+    """Features a ranker is fitted with; those of style and those that gain nothing only where they are asked for."""
+    return [
+        i for i, name in enumerate(NAMES) if (style or i not in STYLE_COLUMNS) and (every_part or name not in GAINLESS)
+    ]
 
 
 def train_ranker(config: Config, longmemeval: Path | None, out: Path | None) -> dict[str, Any]:
