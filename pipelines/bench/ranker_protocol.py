@@ -2,11 +2,11 @@
 
     python pipelines/bench/ranker_protocol.py --locomo locomo10.json --longmemeval lme.json --out FILE.json
 
-`held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over, with every feature. `free` are the
-weights that are shipped, fitted without LoCoMo and without the parts that gain nothing. `longmemeval` turns it round:
-fitted on LoCoMo and asked LongMemEval, pooled into one memory; and free data by folds over its questions. Ablations are
-fits without a group of features, on eight conversations and asked the other two, five times over. The plain rows of
-`locomo_retrieval.py` stand beside them. Differences have paired bootstrap intervals over questions.
+`held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over, with every feature. `free` are
+the weights that are shipped, fitted without LoCoMo and without the parts that gain nothing. `longmemeval` turns it
+round: fitted on LoCoMo and asked LongMemEval, pooled into one memory; and free data by folds over its questions.
+Ablations are fits without a group of features, on eight conversations and asked the other two, five times over. The
+plain rows of `locomo_retrieval.py` stand beside them. Differences have paired bootstrap intervals over questions.
 """
 
 import argparse
