@@ -114,16 +114,20 @@ class Store:
         self.remove(BUILDING)
 
     def commit(self, manifest: Manifest) -> None:
-        """Makes a manifest the one that counts, then removes what it no longer names."""
+        """Makes a manifest the one that counts, then removes what it no longer names; only for who holds the lock."""
         self.write_bytes(MANIFEST, manifest.to_json())
         self.drop_building()
         self.sweep(manifest.files())
 
     def sweep(self, keep: set[str]) -> int:
-        """Deletes Parquet files in table folders that are not in `keep`; returns how many."""
+        """Deletes Parquet files in table folders that are not in `keep`, and what is half-written; returns how many.
+
+        Half-written is what a worker left that was killed, whose shard another one then made.
+        """
         gone = [f for table in TABLES for f in self.shard_files(table) if f not in keep]
         for file in gone:
             self.remove(file)
+        self.remove_temporary()
         return len(gone)
 
     def remove_temporary(self) -> None:

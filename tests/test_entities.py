@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from magma_gpu.causal import PlacedEvent
@@ -235,6 +235,7 @@ def test_order_and_repetition_make_no_difference(found, random) -> None:  # type
 _UNMERGED = ("same name", "speaker", "ambiguous")
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -180,6 +180,8 @@ def test_a_commit_removes_what_is_not_named_and_nothing_else(tmp_path: Path) -> 
     old = store.write_table("memories", 0, "01d000000000", memories("a"))
     new = store.write_table("memories", 0, "0e3000000000", memories("b"))
     (tmp_path / "memories" / "notes.txt").write_text("mine")
+    # Half of a file, by a worker that was killed in this very build.
+    (tmp_path / "memories" / ".shard-00000-0e3000000000.parquet.0123456789ab.tmp").write_bytes(b"PAR1")
     store.save_building(manifest())
     store.commit(manifest().with_entries(0, {"memories": new}))
     assert sorted(p.name for p in (tmp_path / "memories").iterdir()) == ["notes.txt", Path(new.file).name]

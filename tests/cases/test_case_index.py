@@ -49,7 +49,7 @@ COVERED: dict[str, tuple[str, ...]] = {
     "C13": ("test_knn.py::test_cases_c13_and_c14", "test_knn.py::test_weights_stay_within_bounds"),
     "C14": (
         "test_end_to_end.py::test_case_c14_near_duplicates",
-        "test_knn.py::test_no_row_has_more_edges_than_the_cap_and_what_was_cut_is_counted",
+        "test_knn.py::test_no_row_has_more_edges_than_the_cap_and_rows_at_the_cap_are_counted",
     ),
     "C16": (
         "test_ingest.py::test_case_c16_times_and_zones",
