@@ -23,7 +23,7 @@ STOP_WORDS = frozenset(
     "in into is it its just me my of on or our ours she should so than that the their theirs them then there these "
     "they this those to too us very was we were what when where which while who whom why will with would you your "
     "yours am about also any being get got im ive dont id ill s t re ve ll d m "
-    "up out off down over just too also only".split()
+    "up out off down over only".split()
 )
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")

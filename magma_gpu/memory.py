@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from magma_gpu.columns import memory_slices
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.features import RankerView, make_view
@@ -394,14 +395,5 @@ def _last(times: npt.NDArray[np.int64]) -> int | None:
 
 def _split(table: pa.Table, members: Sequence[str]) -> dict[str, pa.Table]:
     """The rows of each of some memories in a table sorted by memory."""
-    column = table["memory_id"].combine_chunks() if table.num_rows else pa.array([], pa.string())
-    if not len(column):
-        return dict.fromkeys(members, table)
-    encoded = column.dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
-    ends = np.r_[starts[1:], len(codes)]
-    place = {encoded.dictionary[codes[a]].as_py(): (a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)}
-    return {
-        m: table.slice(place[m][0], place[m][1] - place[m][0]) if m in place else table.slice(0, 0) for m in members
-    }
+    place = {memory_id: (first, end - first) for memory_id, first, end in memory_slices(table["memory_id"])}
+    return {m: table.slice(*place.get(m, (0, 0))) for m in members}
