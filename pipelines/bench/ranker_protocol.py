@@ -4,7 +4,8 @@
 
 `held_out` is fitted on nine LoCoMo conversations and asked the tenth, ten times over, with every feature. `free` are
 the weights that are shipped, fitted without LoCoMo and without the parts that gain nothing. `longmemeval` turns it
-round: fitted on LoCoMo and asked LongMemEval, pooled into one memory; and free data by folds over its questions.
+round: fitted on LoCoMo, as it is and thinned (`thinned_log.py`), and asked LongMemEval, pooled into one memory; and
+free data by folds over its questions. `--only longmemeval` measures that part again and leaves the rest of FILE.
 Ablations are fits without a group of features, on eight conversations and asked the other two, five times over. The
 plain rows of `locomo_retrieval.py` stand beside them. Differences have paired bootstrap intervals over questions.
 """
@@ -27,11 +28,13 @@ from magma_gpu.config import Config, SearchConfig
 from magma_gpu.features import NAMES
 from magma_gpu.memory import Memory
 from magma_gpu.ranker import Examples, fit, join
+from magma_gpu.readers import find_sources, read_source
 from magma_gpu.store import stable_hash
 from magma_gpu.types import Question
 from magma_gpu.word_match import VIEWS as WORD_VIEWS
 from magma_pipelines.build import BuildOptions, build
 from magma_pipelines.ranking import columns, examples, free_data, labelled_questions, training_config
+from thinned_log import thinned
 
 # Features by the part of the graph or of the analysis that they come from.
 GROUPS = {
@@ -131,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--members", type=int, default=3, help="networks that a fit averages")
     parser.add_argument("--no-ablations", action="store_true")
+    parser.add_argument("--only", choices=["longmemeval"], help="leave the rest of --out as it stands")
     parser.add_argument("--missed", type=Path, help="JSONL of twenty questions whose evidence is missed, to be read")
     args = parser.parse_args(argv)
     args.start = time.perf_counter()
@@ -149,6 +153,10 @@ def keep(args: argparse.Namespace, document: dict[str, Any]) -> None:
         args.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+def tell(label: str, rows: dict[str, np.ndarray]) -> None:
+    print(f"{label:44}" + "".join(f"{100 * v.mean():7.1f}" for v in rows.values()), file=sys.stderr, flush=True)
+
+
 def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
     config = training_config(Config())
     build([str(args.locomo)], work / "locomo", config, BuildOptions(quiet=True))
@@ -158,16 +166,18 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
     locomo, _ = examples(memory, questions, evidence)
     owner = np.array([q.memory_id for q in questions])
     seeds = tuple(range(args.members))
+    if args.only:
+        kept: dict[str, Any] = json.loads(args.out.read_text(encoding="utf-8")) if args.out else {}
+        kept["longmemeval"] = longmemeval(args, work, config, locomo, (questions, evidence))
+        if args.out:
+            args.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        return kept
     document: dict[str, Any] = {
         "data": args.locomo.name,
         "questions": len(questions),
         "members_of_a_fit": args.members,
         "systems": {},
     }
-
-    def tell(label: str, rows: dict[str, np.ndarray]) -> None:
-        print(f"{label:44}" + "".join(f"{100 * v.mean():7.1f}" for v in rows.values()), file=sys.stderr, flush=True)
-
     plain: dict[str, dict[str, np.ndarray]] = {}
     for label, settings in systems(SearchConfig()).items():
         memory.config = dataclasses.replace(config, search=settings)
@@ -191,7 +201,7 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         k: round(float(free[k].mean() - max(r[k].mean() for r in rows)), 4) for k in free
     }
     keep(args, document)
-    document["longmemeval"] = longmemeval(args, work, config, locomo, tell)
+    document["longmemeval"] = longmemeval(args, work, config, locomo, (questions, evidence))
     keep(args, document)
     if args.missed:
         args.missed.write_text(
@@ -200,12 +210,12 @@ def measure(args: argparse.Namespace, work: Path) -> dict[str, Any]:
             encoding="utf-8",
         )
     if not args.no_ablations:
-        document["ablations"] = ablations(locomo, owner, wanted, tell)
+        document["ablations"] = ablations(locomo, owner, wanted)
     keep(args, document)
     return document
 
 
-def ablations(made: Examples, owner: np.ndarray, wanted: Sequence[int], tell: Any) -> dict[str, Any]:
+def ablations(made: Examples, owner: np.ndarray, wanted: Sequence[int]) -> dict[str, Any]:
     """What the ranking loses without each part; one member a fit, two conversations left out at once."""
 
     def measured(label: str, used: Sequence[int]) -> dict[str, np.ndarray]:
@@ -252,26 +262,38 @@ def missed(
         }
 
 
-def longmemeval(args: argparse.Namespace, work: Path, config: Config, locomo: Examples, tell: Any) -> dict[str, Any]:
+def longmemeval(
+    args: argparse.Namespace,
+    work: Path,
+    config: Config,
+    locomo: Examples,
+    asked: tuple[Sequence[Question], Sequence[Sequence[str]]],
+) -> dict[str, Any]:
     """LongMemEval's questions over its evidence turns in one memory."""
     parts: dict[str, tuple[Examples, list[int], list[Question]]] = {}
     made: dict[str, Any] = {}
-    for label, logs, asked in free_data(args.longmemeval, work):
+    for label, logs, rows_of in free_data(args.longmemeval, work):
         build([str(p) for p in logs], work / label, config, BuildOptions(quiet=True))
-        questions, evidence = labelled_questions(asked)
+        questions, evidence = labelled_questions(rows_of)
         memory = Memory.open(work / label, config)
         parts[label] = (examples(memory, questions, evidence)[0], [len(set(e)) for e in evidence], questions)
         if label == "longmemeval_pool":
             for name, settings in systems(SearchConfig()).items():
                 if name != "policy learned":
                     memory.config = dataclasses.replace(config, search=settings)
-                    rows = results_found(memory, questions, evidence)
-                    tell(f"longmemeval: {name}", rows)
-                    made[name] = summary(rows)
+                    plain = results_found(memory, questions, evidence)
+                    tell(f"longmemeval: {name}", plain)
+                    made[name] = summary(plain)
     pool, wanted, questions = parts["longmemeval_pool"]
-    from_locomo = found(fit(locomo, columns(every_part=True)).score(pool.x_QCF, pool.valid_QC), pool, wanted)
-    tell("longmemeval: fitted on LoCoMo", from_locomo)
-    made["fitted_on_locomo"] = summary(from_locomo)
+    (source,) = find_sources([str(args.locomo)])
+    log = work / "locomo_thinned.jsonl"
+    few, wanted_few = thinned(read_source(source, "locomo", memory_id=None), list(zip(*asked, strict=True)), log)
+    build([str(log)], work / "locomo_thinned", config, BuildOptions(quiet=True))
+    thin, _ = examples(Memory.open(work / "locomo_thinned", config), few, wanted_few)
+    for name, fitted in (("locomo_alone", locomo), ("locomo", join([locomo, thin]))):
+        moved = found(fit(fitted, columns(every_part=True)).score(pool.x_QCF, pool.valid_QC), pool, wanted)
+        tell(f"longmemeval: fitted on {name}", moved)
+        made[f"fitted_on_{name}"] = summary(moved)
     own = parts["own"][0]
     from_own = found(fit(own, columns(every_part=True)).score(pool.x_QCF, pool.valid_QC), pool, wanted)
     tell("longmemeval: fitted on our own conversations", from_own)
