@@ -13,6 +13,7 @@ from magma_gpu.config import load_config
 from magma_gpu.errors import InputError
 from magma_gpu.types import Question
 from magma_pipelines import show
+from magma_pipelines.cli import main
 from magma_pipelines.progress import progress
 from magma_pipelines.queries import ask_all
 from magma_pipelines.tasks import ShardDone
@@ -113,6 +114,31 @@ def test_no_bar_without_a_terminal_or_when_quiet(screen: io.StringIO, monkeypatc
     with progress("build", 4, quiet=screen.isatty(), unit="shard") as shown:
         shown.step(4)
     assert screen.getvalue() == ""
+
+
+def test_work_of_unknown_size_says_it_when_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with progress("export", 0, quiet=False, unit="memory") as shown:
+        shown._bar.mininterval = 0
+        shown.at(2, 8)
+        shown.at(6, 8)
+        shown._bar.refresh()
+    last = [line for line in screen.getvalue().split("\r") if "6/8" in line][-1]
+    assert re.search(r"export: +75%.*6/8 \[\d\d:\d\d<\d\d:\d\d.*(memory/s|s/memory)\]", last), last
+
+
+@pytest.mark.parametrize(("quiet", "terminal"), [(False, True), (True, True), (False, False)])
+def test_an_export_shows_how_far_it_is(
+    examples_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: bool, terminal: bool
+) -> None:
+    screen = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    said = ["--quiet"] if quiet else []
+    assert main(["export", str(examples_store), "--to", "neo4j-csv", "--out", str(tmp_path / "out"), *said]) == 0
+    shown = not quiet and terminal
+    assert ("export: " in screen.getvalue()) == shown
+    assert shown or screen.getvalue() == ""
 
 
 def test_a_file_of_questions_is_asked_in_parts_with_equal_results(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from magma_gpu.errors import MissingPackageError
+from magma_gpu.errors import InputError, MissingPackageError
 from magma_gpu.evaluate.gold import MemoryTurns, TurnText
 from magma_gpu.evaluate.systems import asked_at
 from magma_gpu.types import Question
@@ -55,6 +55,15 @@ class Times:
         times = self._of.get(question.memory_id, {})
         kept = (t for t in turn_ids if limit is None or (said := times.get(t)) is None or said <= limit)
         return tuple(dict.fromkeys(kept))
+
+
+def no_reply(system: str, turn: TurnText, error: Exception) -> InputError:
+    """The error for a language model that an outside system could not reach; what it made until then is lost."""
+    said = " ".join(str(error).split())[:200]
+    return InputError(
+        f"The language model of '{system}' gave no reply to turn '{turn.turn_id}' ({said}); "
+        "look at --base-url and --model."
+    )
 
 
 def not_installed(package: str) -> MissingPackageError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from magma_gpu.chat_client import ChatConfig
 from magma_gpu.evaluate.gold import MemoryTurns
-from magma_gpu.evaluate.outside import Encode, Times, Vectors, not_installed, turn_words
+from magma_gpu.evaluate.outside import Encode, Times, Vectors, no_reply, not_installed, turn_words
 from magma_gpu.evaluate.systems import DEPTH, Returned
 from magma_gpu.types import Question
 
@@ -24,9 +24,11 @@ class LangMem:
             from langchain_openai import ChatOpenAI  # type: ignore[import-not-found, unused-ignore]
             from langgraph.store.memory import InMemoryStore  # type: ignore[import-not-found, unused-ignore]
             from langmem import create_memory_store_manager  # type: ignore[import-not-found, unused-ignore]
+            from openai import OpenAIError  # type: ignore[import-not-found, unused-ignore]
         except ModuleNotFoundError:
             raise not_installed("langmem") from None
         self.name = name
+        self._failure: type[Exception] = OpenAIError
         self._vectors = Vectors(encode)
         self._writes = name.endswith("-model")
         dim = len(self._vectors.of([""])[0])
@@ -53,7 +55,10 @@ class LangMem:
             for turn, text in zip(memory.turns, words, strict=True):
                 if self._writes:
                     role = "assistant" if turn.role == "assistant" else "user"
-                    made = self._manager.invoke({"messages": [{"role": role, "content": text}]}, config)
+                    try:
+                        made = self._manager.invoke({"messages": [{"role": role, "content": text}]}, config)
+                    except self._failure as error:
+                        raise no_reply(self.name, turn, error) from error
                     keys = [put["key"] for put in made]
                 else:
                     keys = [turn.turn_id]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from magma_gpu.chat_client import ChatConfig
 from magma_gpu.evaluate.gold import MemoryTurns
-from magma_gpu.evaluate.outside import Encode, Times, Vectors, not_installed, turn_words
+from magma_gpu.evaluate.outside import Encode, Times, Vectors, no_reply, not_installed, turn_words
 from magma_gpu.evaluate.systems import DEPTH, Returned
 from magma_gpu.types import Question
 
@@ -42,9 +42,11 @@ class Mem0:
         os.environ.setdefault("MEM0_DIR", self._folder.name)
         try:
             import mem0  # type: ignore[import-not-found, unused-ignore]
+            from mem0.exceptions import LLMError  # type: ignore[import-not-found, unused-ignore]
         except ModuleNotFoundError:
             raise not_installed("mem0ai") from None
         self._make = mem0.Memory.from_config
+        self._failure: type[Exception] = LLMError
         self._stores: dict[str, Any] = {}
         self._times = Times()
 
@@ -55,12 +57,15 @@ class Mem0:
             words = [turn_words(t) for t in memory.turns]
             self._vectors.of(words)
             for turn, text in zip(memory.turns, words, strict=True):
-                store.add(
-                    [{"role": "assistant" if turn.role == "assistant" else "user", "content": text}],
-                    user_id="owner",
-                    metadata={"turn_id": turn.turn_id},
-                    infer=self._chat is not None,
-                )
+                try:
+                    store.add(
+                        [{"role": "assistant" if turn.role == "assistant" else "user", "content": text}],
+                        user_id="owner",
+                        metadata={"turn_id": turn.turn_id},
+                        infer=self._chat is not None,
+                    )
+                except self._failure as error:
+                    raise no_reply(self.name, turn, error) from error
 
     def query(self, questions: Sequence[Question]) -> list[Returned]:
         self._vectors.of([q.question for q in questions])

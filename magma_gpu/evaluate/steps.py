@@ -93,6 +93,7 @@ class Steps:
         make: Callable[[Sequence[T]], list[Row]],
         is_done: Callable[[Row], bool] = lambda row: True,
         only: Container[int] | None = None,
+        told: Callable[[int], None] = lambda done: None,
     ) -> list[Row]:
         """The rows of all items, one an item; of the parts that are not there, made now.
 
@@ -100,6 +101,7 @@ class Steps:
             size: items of a part; it is part of the fingerprint.
             is_done: a part that holds a row which is not is made again.
             only: numbers of parts; the others are left alone and have no rows. None for all.
+            told: hears of every part that is there how many items it holds.
         """
         made: list[Row] = []
         whole = stable_hash(fingerprint, str(size), str(len(items)))
@@ -114,6 +116,7 @@ class Steps:
                 assert len(rows) == len(part)
                 self.write(name, whole, rows)
             made += rows
+            told(len(rows))
         return made
 
     def missing(self, folder: str, fingerprint: str, num_items: int, size: int) -> list[int]:

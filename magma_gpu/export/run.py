@@ -20,6 +20,7 @@ def export_store(
     *,
     memory_id: str | None = None,
     since: str | None = None,
+    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> ExportReport:
     """Writes a store's graphs in another form.
 
@@ -28,6 +29,7 @@ def export_store(
         out: a folder that does not exist yet, or an empty one.
         memory_id: None for all memories.
         since: a time in any common form; only what was said at or after it, and what belongs to that.
+        told: hears how many memories are written, and of how many.
 
     Raises:
         InputError: the format, the memory or the time is not known.
@@ -36,7 +38,7 @@ def export_store(
     if format_ not in FORMATS:
         raise InputError(f"--to must be one of {', '.join(FORMATS)} (got '{format_}').")
     out = Path(out)
-    selection = select(Store(store), memory_id, since)
+    selection = select(Store(store), memory_id, since, told)
     check_new(out)
     with new_folder(out) as folder:
         counts = _writer(format_)(selection, folder)

@@ -4,7 +4,7 @@ Every count that comes out fits what comes out: `since` keeps events said at or 
 entities, edges and the rest what still has its events. Events of unknown time go when a time is asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -45,9 +45,37 @@ class Selection:
     memory_id: str | None
     # UTC microseconds.
     since: int | None
+    # Hears how many memories are done, of how many.
+    told: Callable[[int, int], None] = lambda done, total: None
 
     def shards(self, tables: tuple[str, ...] = READ) -> Iterator[tuple[int, Tables]]:
         """The rows of every shard that holds some, each table sorted by memory."""
+        done = 0
+        for shard, rows, num_memories in self._shards(tables):
+            if rows["memories"].num_rows:
+                yield shard, rows
+            done += num_memories
+            self.told(done, self.num_memories)
+
+    def memories(self, tables: tuple[str, ...] = READ) -> Iterator[tuple[str, Tables]]:
+        """The rows of every memory; one without events too."""
+        done = 0
+        for _, rows, num_memories in self._shards(tables):
+            for number, found in enumerate(_by_memory(rows), 1):
+                yield found
+                self.told(done + number, self.num_memories)
+            # Those that nothing was said in since count as done too.
+            done += num_memories
+            self.told(done, self.num_memories)
+
+    @property
+    def num_memories(self) -> int:
+        """Memories that are looked at, whatever is left of them."""
+        entries = self.manifest.tables.get("memories", {})
+        return 1 if self.memory_id is not None else sum(entry.rows for entry in entries.values())
+
+    def _shards(self, tables: tuple[str, ...]) -> Iterator[tuple[int, Tables, int]]:
+        """Every shard: its number, its rows, and how many memories it held before `since`."""
         shards = range(self.manifest.num_shards)
         if self.memory_id is not None:
             shards = range(s := shard_of(self.memory_id, self.manifest.num_shards), s + 1)
@@ -56,34 +84,36 @@ class Selection:
                 name: self.store.read_table(self.manifest.entry(name, shard), name, memory_id=self.memory_id)
                 for name in tables
             }
-            if self.since is not None:
-                rows = _since(rows, self.since)
-            if rows["memories"].num_rows:
-                yield shard, rows
+            num_memories = rows["memories"].num_rows
+            yield shard, rows if self.since is None else _since(rows, self.since), num_memories
 
-    def memories(self, tables: tuple[str, ...] = READ) -> Iterator[tuple[str, Tables]]:
-        """The rows of every memory; one without events too."""
-        for _, rows in self.shards(tables):
-            places = {
-                name: {m: (first, last) for m, first, last in memory_slices(table["memory_id"])}
+
+def _by_memory(rows: Tables) -> Iterator[tuple[str, Tables]]:
+    places = {
+        name: {m: (first, last) for m, first, last in memory_slices(table["memory_id"])} for name, table in rows.items()
+    }
+    for memory_id in rows["memories"]["memory_id"].to_pylist():
+        yield (
+            memory_id,
+            {
+                name: table.slice(first, last - first)
                 for name, table in rows.items()
-            }
-            for memory_id in rows["memories"]["memory_id"].to_pylist():
-                yield (
-                    memory_id,
-                    {
-                        name: table.slice(first, last - first)
-                        for name, table in rows.items()
-                        for first, last in (places[name].get(memory_id, (0, 0)),)
-                    },
-                )
+                for first, last in (places[name].get(memory_id, (0, 0)),)
+            },
+        )
 
 
-def select(store: Store, memory_id: str | None, since: str | None) -> Selection:
+def select(
+    store: Store,
+    memory_id: str | None,
+    since: str | None,
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> Selection:
     """Opens a store for export.
 
     Args:
         since: a time in any common form; None for everything.
+        told: hears, as rows are read, how many memories are done and of how many.
 
     Raises:
         StoreError: there is no finished store.
@@ -103,7 +133,7 @@ def select(store: Store, memory_id: str | None, since: str | None) -> Selection:
         start = stamp.time
         if start is None:
             raise InputError(f"--since cannot be read (got '{since}'); give it as 2024-05-31 or 2024-05-31T18:00:00Z.")
-    return Selection(store, manifest, memory_id, start)
+    return Selection(store, manifest, memory_id, start, told)
 
 
 def _among(table: pa.Table, column: str, wanted: pa.ChunkedArray) -> pa.Table:

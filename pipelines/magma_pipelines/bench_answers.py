@@ -50,7 +50,10 @@ def answer_all(
         return answer_new(tasks, engine, known)
 
     size = _ROUNDS * engine.client.config.concurrency if isinstance(engine, OpenAIEngine) else run.options.part
-    return run.steps.parts(folder, fingerprint, rankings, size, make, lambda row: row["error"] is None, only)
+    with run.watched(name, "answer", len(rankings)) as shown:
+        return run.steps.parts(
+            folder, fingerprint, rankings, size, make, lambda row: row["error"] is None, only, told=shown.step
+        )
 
 
 def answers_place(run: Run, name: str, engine: Engine) -> tuple[str, str]:
@@ -105,14 +108,16 @@ def judge_all(
                 return judge_new(client, part, mode, known)
 
             fingerprint = stable_hash(identity, which, json.dumps([r["answer"] for r in answers]), run.fingerprint)
-            rows = run.steps.parts(
-                f"systems/{file_name(name)}/{folder}-{which}",
-                fingerprint,
-                graded,
-                _ROUNDS * config.concurrency,
-                make,
-                lambda row: row["error"] is None,
-            )
+            with run.watched(name, f"judge {mode}, {which}", len(graded)) as shown:
+                rows = run.steps.parts(
+                    f"systems/{file_name(name)}/{folder}-{which}",
+                    fingerprint,
+                    graded,
+                    _ROUNDS * config.concurrency,
+                    make,
+                    lambda row: row["error"] is None,
+                    told=shown.step,
+                )
             made.setdefault(which, {})[mode] = [row["verdict"] for row in rows]
     return made
 

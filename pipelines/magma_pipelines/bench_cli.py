@@ -86,7 +86,9 @@ def _add_engine(parser: argparse.ArgumentParser, default: str | None) -> None:
     )
     parser.add_argument("--base-url", metavar="URL", default="http://localhost:8000/v1", help="of the server")
     parser.add_argument(
-        "--model", metavar="NAME", help="the server's name of the model that answers and that systems use"
+        "--model",
+        metavar="NAME",
+        help="the server's name of the model that answers" + ("" if default else " and that systems use"),
     )
     parser.add_argument("--concurrency", metavar="N", type=int, default=16, help="requests at once (default 16)")
     parser.add_argument("--max-tokens", metavar="N", type=int, default=256, help="of one reply (default 256)")

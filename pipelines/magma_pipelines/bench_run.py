@@ -4,6 +4,7 @@ It answers, judges and scores nothing (bench_answers.py, bench.py). Questions of
 that a memory is opened once.
 """
 
+import contextlib
 import json
 import os
 import platform
@@ -33,6 +34,7 @@ from magma_gpu.memory import Memory
 from magma_gpu.store import Store, shard_of, stable_hash
 from magma_gpu.types import Question
 from magma_pipelines.build import BuildOptions, build
+from magma_pipelines.progress import Progress, progress
 
 T = TypeVar("T")
 
@@ -227,7 +229,8 @@ class Run:
             if system is None:
                 system = self.make_system(name)
                 start = time.perf_counter()
-                system.build(self.memories())
+                with self.watched(name, "build", len({q.memory_id for q in self.questions}), unit="memory") as built:
+                    system.build(self._counted(built))
                 if not isinstance(system, StoreSystem):
                     seconds["build"] = time.perf_counter() - start
                 # The first question loads models and opens memories.
@@ -244,13 +247,28 @@ class Run:
             rows = [r.to_json() for r in self._rankings(part, returned)]
             return [row | {"seconds": share} for row in rows]
 
-        rows = self.steps.parts(f"{folder}/queries", fingerprint, self.questions, self.options.part, make, only=only)
+        with self.watched(name, "ask", len(self.questions)) as shown:
+            rows = self.steps.parts(
+                f"{folder}/queries", fingerprint, self.questions, self.options.part, make, only=only, told=shown.step
+            )
         rankings = [Ranking.from_json({k: v for k, v in r.items() if k != "seconds"}) for r in rows]
         if only is not None:
             return rankings, {}
         took = self.steps.single(f"{folder}/latency.jsonl", fingerprint, lambda: [self._latency(ready(), seconds)])[0]
         took |= {"questions_per_s": len(rows) / max(1e-9, sum(r["seconds"] for r in rows))}
         return rankings, took
+
+    def watched(
+        self, system: str, step: str, total: int, unit: str = "question"
+    ) -> contextlib.AbstractContextManager[Progress]:
+        """A bar for one step of a system, on a terminal and not in a quiet run."""
+        return progress(f"{system}: {step}", total, quiet=self.options.quiet, unit=unit)
+
+    def _counted(self, shown: Progress) -> Iterator[MemoryTurns]:
+        for memory in self.memories():
+            yield memory
+            # Asked for the next one: this one has been taken in.
+            shown.step(1)
 
     def _rankings(self, questions: Sequence[Question], returned: Sequence[Returned]) -> list[Ranking]:
         kept = []

@@ -56,6 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="magma-gpu",
         description="Conversation logs in, memory graphs out; questions answered from them in batches.",
+        epilog="examples: magma-gpu build chats/ --out memories\n"
+        '          magma-gpu query memories "Why did Ana move?" --memory ana\n'
+        "magma-gpu COMMAND --help has an example of each command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"magma-gpu {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
@@ -261,8 +265,10 @@ def _memories(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     from magma_gpu.export import export_store
+    from magma_pipelines.progress import progress
 
-    report = export_store(args.store, args.to, args.out, memory_id=args.memory, since=args.since)
+    with progress("export", 0, quiet=args.quiet, unit="memory") as shown:
+        report = export_store(args.store, args.to, args.out, memory_id=args.memory, since=args.since, told=shown.at)
     _finish(args, report.to_json(), show.exported(report.to_json()))
     return 0
 

@@ -30,6 +30,11 @@ class Progress:
         """Counts things that are done one after the other."""
         self._bar.update(count)
 
+    def at(self, done: int, total: int) -> None:
+        """Says how far work is whose size nobody knew before it began."""
+        self._bar.total = total
+        self._bar.update(done - self._bar.n)
+
 
 @contextmanager
 def progress(label: str, total: int, *, quiet: bool, unit: str) -> Iterator[Progress]:

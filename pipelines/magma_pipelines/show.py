@@ -167,8 +167,8 @@ def exported(document: Mapping[str, Any]) -> str:
 def explored(document: Mapping[str, Any]) -> str:
     """Where the page is and what it shows."""
     return (
-        f"{document['file']} shows memory '{document['memory_id']}': {document['events']} events, "
-        f"{document['entities']} entities, {document['edges']} edges, {document['questions']} questions "
+        f"{document['file']} shows memory '{document['memory_id']}': {_many(document['events'], 'event')}, "
+        f"{document['entities']} entities, {document['edges']} edges, {_many(document['questions'], 'question')} "
         f"({document['bytes'] / 1e6:.1f} MB). Open it in a browser; it needs no network."
     )
 

@@ -1,6 +1,7 @@
 """Whole benchmark runs over small files by the hash encoder: numbers, resume, report, comparison."""
 
 import dataclasses
+import io
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ import pytest
 from benchmark_files import locomo_file, longmemeval_file
 
 from chat_server import said, serve
+from magma_gpu.chat_client import ChatConfig
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError
 from magma_gpu.evaluate import steps
@@ -108,6 +110,23 @@ def test_the_constant_refusal_stands_beside_the_answers(run: tuple[Path, dict[st
     ours = report["systems"]["smooth"]["metrics"]["original"]["overall"]
     assert ours["false_abstention"]["value"] < 1.0
     assert ours["f1"]["value"] > refusal["f1"]["value"]
+
+
+@pytest.mark.parametrize(("quiet", "terminal"), [(False, True), (True, True), (False, False)])
+def test_a_terminal_shows_every_step(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: bool, terminal: bool
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    with serve(lambda number, body: said("RIGHT")) as served:
+        config = ChatConfig(base_url=served.url, model="m", concurrency=4)
+        asked = options(data, tmp_path, systems=("bm25", "recency"), quiet=quiet)
+        run_bench(dataclasses.replace(asked, engine=ExtractiveEngine(), judge=config), hash_config())
+    words = screen.getvalue()
+    for bar in ("build", "bm25: ask", "recency: build", "recency: answer", "bm25: judge strict, original"):
+        assert (f"{bar}:   0%|" in words) == (terminal and not quiet), bar
+    assert (terminal and not quiet) or words == ""
 
 
 def test_an_interrupted_run_resumes_to_the_same_report(

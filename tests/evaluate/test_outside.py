@@ -85,6 +85,8 @@ class FakeMem0:
 
     def add(self, messages: list[dict[str, str]], *, user_id: str, metadata: dict[str, Any], infer: bool) -> None:
         assert user_id == "owner"
+        if infer and "silence" in messages[0]["content"]:
+            raise NoReply("no\nroute")
         self.roles += [m["role"] for m in messages]
         self.rows += [(m["content"], metadata) for m in messages for _ in range(2 if infer else 1)]
 
@@ -94,6 +96,10 @@ class FakeMem0:
         scores = np.array(texts) @ np.array(self.embedding_model.embed(query))
         order = np.argsort(-scores, kind="stable")
         return {"results": [{"metadata": self.rows[i][1]} for i in order]}
+
+
+class NoReply(Exception):
+    """What the packages raise when their server does not answer."""
 
 
 class FakeItem:
@@ -114,6 +120,8 @@ class FakeManager:
 
     def invoke(self, given: dict[str, Any], config: dict[str, Any]) -> list[dict[str, str]]:
         (message,) = given["messages"]
+        if "silence" in message["content"]:
+            raise NoReply("no\nroute")
         if "bread" in message["content"]:
             return []
         self.put("one memory", {"content": {"content": message["content"]}}, config=config)
@@ -153,6 +161,8 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEM0_DIR", "kept")
     monkeypatch.setenv("MEM0_TELEMETRY", "True")
     module("mem0", Memory=FakeMem0)
+    module("mem0.exceptions", LLMError=NoReply)
+    module("openai", OpenAIError=NoReply)
     module("langchain_openai", ChatOpenAI=FakeChat)
     module("langgraph")
     module("langgraph.store")
@@ -205,6 +215,13 @@ def test_a_memory_that_langmem_changes_comes_from_every_turn_that_changed_it() -
     assert FakeChat.last["base_url"] == CHAT.base_url
     assert ask(tested, "a", "dog?") == ("D1:1", "D1:2")
     assert ask(tested, "a", "dog?", "2023-11-15T22:13:20Z") == ("D1:1",)
+
+
+@pytest.mark.usefixtures("packages")
+@pytest.mark.parametrize("name", ["mem0-model", "langmem-model"])
+def test_a_model_that_does_not_reply_is_one_sentence(name: str) -> None:
+    with pytest.raises(InputError, match=rf"'{name}' gave no reply to turn 'D1:1' \(no route\)"):
+        system(name, CHAT).build([MemoryTurns(memory_id="a", turns=(turn(0, "dog"), turn(1, "silence")))])
 
 
 @pytest.mark.parametrize(("name", "package"), [("mem0", "mem0"), ("langmem", "langmem")])

@@ -29,6 +29,10 @@ def test_parts_are_made_once_and_again_only_where_something_is_wrong(tmp_path: P
     steps.parts("x/a", "g", [1, 2, 3], 2, make, done)
     assert made == [1, 2, 3, 3, 1, 2, 3]
     assert [r["value"] for r in steps.earlier("x/*")] == [1, 2, 3]
+    # What is there already counts too.
+    heard: list[int] = []
+    steps.parts("x/a", "g", [1, 2, 3], 2, make, done, told=heard.append)
+    assert heard == [2, 1]
 
 
 def test_a_cut_file_counts_as_absent(tmp_path: Path) -> None:

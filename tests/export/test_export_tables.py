@@ -56,6 +56,21 @@ def test_two_exports_are_equal_files(odd_store: Path, tmp_path: Path, format_: s
     assert made[0] == made[1]
 
 
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(
+    ("chosen", "total"),
+    [({}, 3), ({"memory_id": ODD_MEMORY}, 1), ({"since": "2024-04-01"}, 3), ({"since": "2030-01-01"}, 3)],
+)
+def test_every_memory_is_counted_as_done(
+    odd_store: Path, tmp_path: Path, format_: str, chosen: dict[str, str], total: int
+) -> None:
+    heard: list[tuple[int, int]] = []
+    export_store(odd_store, format_, tmp_path / "out", told=lambda done, of: heard.append((done, of)), **chosen)
+    assert heard[-1] == (total, total)
+    assert heard == sorted(heard)
+    assert {of for _, of in heard} == {total}
+
+
 def test_parquet_round_trip(odd_store: Path, tmp_path: Path) -> None:
     export_store(odd_store, "parquet", tmp_path / "out")
     for table in ("memories", "sessions", "events", "vectors", "episodes", "times", "entities", "mentions"):
