@@ -37,21 +37,30 @@ class Walks:
     edge_type_QV: npt.NDArray[np.int32]
     truncated_Q: npt.NDArray[np.bool_]
 
-    def visited(self, query: int) -> dict[int, int]:
-        """Where each visited node of a query stands in its row."""
-        return {node: at for at, node in enumerate(self.node_QV[query].tolist()) if node >= 0}
+    def places(self, num_nodes: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Where each node of a memory stands in the rows, [Q, N], and the parent of each visited one, [Q, V]; else -1.
 
-    def path(self, query: int, at: int, visited: dict[int, int]) -> list[tuple[int, str]]:
+        Args:
+            num_nodes: of the memory, to which all queries of the batch were put.
+        """
+        rows = np.arange(len(self.node_QV))[:, None]
+        # A column more for what is no node.
+        at = np.full((len(rows), num_nodes + 1), -1, dtype=np.int32)
+        at[rows, self.node_QV] = np.arange(self.node_QV.shape[1], dtype=np.int32)
+        at[:, -1] = -1
+        return at[:, :-1], at[rows, self.parent_QV]
+
+    def path(self, query: int, at: int, parent_QV: npt.NDArray[np.int32]) -> tuple[tuple[int, str], ...]:
         """The way to a visited node: (node, edge type walked from it), from the anchor on; empty for an anchor.
 
         Args:
-            at: where the node stands in the query's row; `visited` says it of every node.
+            at: where the node stands in the query's row; `parent_QV` says it of its parent, see `places`.
         """
         steps: list[tuple[int, str]] = []
-        while (parent := int(self.parent_QV[query, at])) >= 0:
-            steps.append((parent, EDGE_TYPES[int(self.edge_type_QV[query, at])]))
-            at = visited[parent]
-        return steps[::-1]
+        while (above := parent_QV.item(query, at)) >= 0:
+            steps.append((self.parent_QV.item(query, at), EDGE_TYPES[self.edge_type_QV.item(query, at)]))
+            at = above
+        return tuple(steps[::-1])
 
 
 def walk(

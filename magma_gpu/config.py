@@ -95,6 +95,8 @@ class EmbedConfig:
     content: str = "speaker_date_text"
     # float32 or bfloat16.
     dtype: str = "float32"
+    # "torch", or "onnx": ONNX Runtime, on the CPU alone and faster there.
+    runtime: str = "torch"
     # Tokens in one fixed-shape batch; part of the fingerprint because the shape may change the last bit.
     batch_tokens: int = 512
     # Dimension of the hash encoder; others know their own.
@@ -106,6 +108,9 @@ class EmbedConfig:
     def __post_init__(self) -> None:
         _one_of("embed", "content", self.content, "text", "speaker_date_text", "previous_and_text")
         _one_of("embed", "dtype", self.dtype, "float32", "bfloat16")
+        _one_of("embed", "runtime", self.runtime, "torch", "onnx")
+        if self.runtime == "onnx" and self.dtype != "float32":
+            raise ConfigError(f"embed.runtime 'onnx' needs embed.dtype 'float32' (got '{self.dtype}').")
         _in_range("embed", "batch_tokens", self.batch_tokens, 256, 1 << 20)
         _in_range("embed", "hash_dim", self.hash_dim, 8, 4096)
         _in_range("embed", "dim", self.dim, 1, 65536)

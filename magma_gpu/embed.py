@@ -5,16 +5,19 @@ not decide which texts are embedded (`stages`), and it never stores a bad vector
 finite or zero is encoded once more alone and then marked failed.
 """
 
+import bisect
+import concurrent.futures
 import datetime
 import hashlib
 import importlib
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,9 @@ import numpy.typing as npt
 from magma_gpu.config import EmbedConfig, RunConfig
 from magma_gpu.errors import ConfigError, StoreError, missing_package
 from magma_gpu.store import stable_hash
+
+if TYPE_CHECKING:
+    from magma_gpu.embed_onnx import OnnxForward
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +80,7 @@ def encoder_identity(config: EmbedConfig) -> dict[str, Any]:
             "pooling": "mean",
             "dtype": config.dtype,
             "code": CODE_VERSION,
+            **_runtime(config),
         }
     if config.encoder == "openai":
         return {"model": config.model, "revision": config.revision, "dim": config.dim, "code": CODE_VERSION}
@@ -91,7 +98,12 @@ def encoder_identity(config: EmbedConfig) -> dict[str, Any]:
         "revision": config.revision,
         "dtype": config.dtype,
         "code": CODE_VERSION,
+        **_runtime(config),
     }
+
+
+def _runtime(config: EmbedConfig) -> dict[str, str]:
+    return {} if config.runtime == "torch" else {"runtime": config.runtime}
 
 
 def load_encoder(config: EmbedConfig, device: str, run: RunConfig | None = None) -> Encoder:
@@ -101,7 +113,7 @@ def load_encoder(config: EmbedConfig, device: str, run: RunConfig | None = None)
         run: where a server is, for the encoder that needs one.
 
     Raises:
-        MissingPackageError: the package with the default weights is not installed.
+        MissingPackageError: the package with the default weights, or of the runtime, is not installed.
         ConfigError: the weights are not the ones that were pinned.
     """
     if config.encoder == "hash":
@@ -132,7 +144,18 @@ def load_encoder(config: EmbedConfig, device: str, run: RunConfig | None = None)
             )
     else:
         folder = Path(config.encoder)
-    return SentenceEncoder(folder, identity, device=device, dtype=config.dtype, batch_tokens=config.batch_tokens)
+    encoder = SentenceEncoder(
+        folder,
+        identity,
+        device=device if config.runtime == "torch" else "cpu",
+        dtype=config.dtype,
+        batch_tokens=config.batch_tokens,
+    )
+    if config.runtime == "onnx":
+        from magma_gpu.embed_onnx import OnnxForward
+
+        encoder.onnx = OnnxForward(encoder.model)
+    return encoder
 
 
 def _sha256(path: Path) -> str:
@@ -147,8 +170,15 @@ def _sha256(path: Path) -> str:
 _BUCKETS = (*range(8, 64, 4), *range(64, 128, 8), *range(128, 257, 16))
 
 
+# Texts that are tokenised at once, and batches that a GPU has before it.
+_AHEAD, _RUNNING = 2048, 2
+
+
 class SentenceEncoder:
     """A sentence-transformers model on one device."""
+
+    # Does the forward passes instead of PyTorch.
+    onnx: "OnnxForward | None" = None
 
     def __init__(self, folder: Path, identity: dict[str, Any], *, device: str, dtype: str, batch_tokens: int) -> None:
         # Weights come from a folder; nothing may ask a hub.
@@ -170,7 +200,7 @@ class SentenceEncoder:
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.window = int(self.model.max_seq_length or 512)
-        self.buckets = [b for b in _BUCKETS if b < self.window] + [self.window]
+        self.buckets: list[int] = [b for b in _BUCKETS if b < self.window] + [self.window]
         self.batch_tokens = batch_tokens
         empty = self.tokenizer.encode("").ids
         self.pad_id = int(self.model.tokenizer.pad_token_id or 0)
@@ -186,43 +216,104 @@ class SentenceEncoder:
         return [len(e.ids) - extra for e in self.tokenizer.encode_batch(list(texts))]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        ids = [e.ids for e in self.tokenizer.encode_batch(list(texts))]
-        num_tokens = np.array([len(i) for i in ids], dtype=np.int32)
+        num_tokens = np.zeros(len(texts), dtype=np.int32)
+        out = np.zeros((len(texts), self.dim), dtype=np.float32)
+        waiting: dict[int, tuple[list[int], list[list[int]]]] = {}
+        running: deque[tuple[list[int], Callable[[], FloatND]]] = deque()
+        computed = 0
+
+        def start(length: int, rows: list[int], ids: list[list[int]]) -> None:
+            nonlocal computed
+            computed += length * self._height(length)
+            running.append((rows, self._start(ids, length)))
+            finish(_RUNNING)
+
+        def finish(left: int) -> None:
+            # The results of a GPU are fetched while it does the next batches.
+            while len(running) > left:
+                rows, result = running.popleft()
+                out[rows] = result()
+
+        for row, ids in enumerate(self._tokenized(texts)):
+            num_tokens[row] = len(ids)
+            length = self._bucket(len(ids))
+            rows, of = waiting.setdefault(length, ([], []))
+            rows.append(row)
+            of.append(self._cut(ids))
+            if len(rows) == self._height(length):
+                start(length, *waiting.pop(length))
+        for length, (rows, of) in sorted(waiting.items()):
+            start(length, rows, of)
+        finish(0)
+        used = np.minimum(num_tokens, self.window)
         status = ["truncated" if n > self.window else "ok" for n in num_tokens]
-        ids = [i if len(i) <= self.window else [*i[: self.window - 1], self.last] for i in ids]
-        out = np.zeros((len(ids), self.dim), dtype=np.float32)
-        by_bucket: dict[int, list[int]] = {}
-        for row in sorted(range(len(ids)), key=lambda r: len(ids[r])):
-            by_bucket.setdefault(next(b for b in self.buckets if len(ids[row]) <= b), []).append(row)
-        padding = 0
-        for length, members in by_bucket.items():
-            height = max(1, self.batch_tokens // length)
-            for first in range(0, len(members), height):
-                batch = members[first : first + height]
-                out[batch] = self._forward([ids[r] for r in batch], length, height)
-                padding += length * height - sum(len(ids[r]) for r in batch)
         bad = ~(np.isfinite(out).all(axis=1) & (np.abs(np.linalg.norm(out, axis=1) - 1) < 1e-3))
         for row in np.flatnonzero(bad).tolist():
-            length = next(b for b in self.buckets if len(ids[row]) <= b)
-            vector = self._forward([ids[row]], length, max(1, self.batch_tokens // length))[0]
+            ids = self._cut(self._ids([texts[row]])[0])
+            vector = self._start([ids], self._bucket(len(ids)))()[0]
             good = bool(np.isfinite(vector).all()) and abs(float(np.linalg.norm(vector)) - 1) < 1e-3
             out[row] = vector if good else 0.0
             if not good:
                 status[row] = "failed"
-        return Encoded(out, num_tokens, status, padding)
+        return Encoded(out, num_tokens, status, computed - int(used.sum()))
 
-    def _forward(self, rows: list[list[int]], length: int, height: int) -> FloatND:
+    def _cut(self, ids: list[int]) -> list[int]:
+        return ids if len(ids) <= self.window else [*ids[: self.window - 1], self.last]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [e.ids for e in self.tokenizer.encode_batch(list(texts))]
+
+    def _tokenized(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The tokens of each text; those of the next texts are made while the model runs."""
+        if len(texts) <= _AHEAD:
+            yield from self._ids(texts)
+            return
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(self._ids, texts[:_AHEAD])
+            for first in range(_AHEAD, len(texts), _AHEAD):
+                ready = ahead.result()
+                ahead = pool.submit(self._ids, texts[first : first + _AHEAD])
+                yield from ready
+            yield from ahead.result()
+
+    def _bucket(self, num_tokens: int) -> int:
+        return self.buckets[min(bisect.bisect_left(self.buckets, num_tokens), len(self.buckets) - 1)]
+
+    def _height(self, length: int) -> int:
+        return max(1, self.batch_tokens // length)
+
+    def _start(self, rows: list[list[int]], length: int) -> Callable[[], FloatND]:
+        """Starts a batch; what it returns waits for the vectors of the rows."""
         torch = self._torch
-        ids = torch.full((height, length), self.pad_id, dtype=torch.int64)
-        mask = torch.zeros((height, length), dtype=torch.int64)
+        height = self._height(length)
+        device = torch.device(self.model.device)
+        on_gpu = device.type == "cuda"
+        # From pinned memory a GPU copies by itself, while this process goes on.
+        ids = torch.full((height, length), self.pad_id, dtype=torch.int64, pin_memory=on_gpu)
+        mask = torch.zeros((height, length), dtype=torch.int64, pin_memory=on_gpu)
+        ids_BL, mask_BL = ids.numpy(), mask.numpy()
         for r, row in enumerate([*rows, *[self.dummy] * (height - len(rows))]):
-            ids[r, : len(row)] = torch.tensor(row)
-            mask[r, : len(row)] = 1
-        device = self.model.device
+            ids_BL[r, : len(row)] = row
+            mask_BL[r, : len(row)] = 1
+        if self.onnx is not None:
+            vectors_BD = self.onnx(ids_BL, mask_BL)[: len(rows)]
+            return lambda: vectors_BD
         with torch.inference_mode():
-            made = self.model({"input_ids": ids.to(device), "attention_mask": mask.to(device)})["sentence_embedding"]
-            vectors = torch.nn.functional.normalize(made.to(torch.float32), dim=1)
-        result: FloatND = vectors[: len(rows)].cpu().numpy()
+            ids, mask = (t.to(device, non_blocking=True) for t in (ids, mask))
+            made = self.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
+            vectors = torch.nn.functional.normalize(made.to(torch.float32), dim=1)[: len(rows)]
+            if not on_gpu:
+                return lambda: vectors.numpy()
+            fetched = torch.empty(vectors.shape, dtype=torch.float32, pin_memory=True)
+            fetched.copy_(vectors, non_blocking=True)
+            done = torch.cuda.Event()
+            done.record()
+
+        def result() -> FloatND:
+            done.synchronize()
+            found: FloatND = fetched.numpy()
+            return found
+
         return result
 
 

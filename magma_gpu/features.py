@@ -275,33 +275,42 @@ def features(
         inside_QE: events inside the window that the question names.
     """
     at = np.maximum(candidates_QC, 0)
-    q = np.arange(len(at))[:, None]
+    number, count = at.shape
+    q = np.arange(number)[:, None]
     absent = candidates_QC < 0
-    steps = np.broadcast_to(np.arange(at.shape[1]), at.shape)
-    by_rank = (1 / (1 + np.log1p(np.arange(max(1, at.shape[1]))))).astype(np.float32)
+    # Places in the flattened arrays [Q, E] and [Q, C]: taking by them is several times as fast as by two indices.
+    cell = at + q * index.num_events
+    row = q * count
+    by_rank = (1 / (1 + np.log1p(np.arange(max(1, count))))).astype(np.float32)
     columns: list[npt.NDArray[Any]] = []
     relative = {}
     for name in VIEWS:
         score = scores[name]
-        best = score.max(axis=1, keepdims=True, initial=1e-9)
-        part = score / np.maximum(best, 1e-9)
-        relative[name] = part
-        of = np.where(absent, -np.inf, part[q, at])
+        best = np.maximum(score.max(axis=1, keepdims=True, initial=1e-9), 1e-9)
+        if name in _NEAR_VIEWS:
+            relative[name] = np.ascontiguousarray(score) / best
         # Ranks are among the candidates, so that they cost nothing in a large memory.
+        of = np.ascontiguousarray(score).take(cell) / best
+        of[absent] = -np.inf
         ranked = best_first(of)
-        rank = np.empty_like(ranked)
-        np.put_along_axis(rank, ranked, steps, axis=1)
-        fifth = np.take_along_axis(of, ranked[:, [min(4, ranked.shape[1] - 1)]], axis=1)
-        of = np.where(absent, 0.0, of)
-        columns += [of, of - np.where(np.isneginf(fifth), 0.0, fifth), by_rank[rank]]
+        ranks = np.empty(at.shape, dtype=np.float32)
+        ranks.ravel()[ranked + row] = by_rank[:count]
+        fifth = np.take_along_axis(of, ranked[:, [min(4, count - 1)]], axis=1)
+        of[absent] = 0.0
+        columns += [of, of - np.where(np.isneginf(fifth), 0.0, fifth), ranks]
+    near_at = {}
+    for offset in _OFFSETS:
+        near = view.offset_E[offset][at]
+        near_at[offset] = (near < 0, np.maximum(near, 0) + q * index.num_events)
     for name in _NEAR_VIEWS:
-        for offset in _OFFSETS:
-            near = view.offset_E[offset][at]
-            columns.append(np.where(near >= 0, relative[name][q, np.maximum(near, 0)], 0.0))
+        for missing, near_cell in near_at.values():
+            column = relative[name].take(near_cell)
+            column[missing] = 0.0
+            columns.append(column)
     for edge in _EDGES:
-        columns.append(_handed_on(view.near[edge], relative["fused"])[q, at])
+        columns.append(_handed_on(view.near[edge], relative["fused"]).take(cell))
     columns += _naming(view, index, at, questions, terms)
-    columns.append(inside_QE[q, at])
+    columns.append(inside_QE.take(cell))
     shape = at.shape
     columns.append(np.broadcast_to(asked_window_Q[:, None], shape))
     intents = {name: np.broadcast_to(intent_QI[:, i][:, None], shape) for i, name in enumerate(INTENTS)}

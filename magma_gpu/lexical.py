@@ -122,11 +122,9 @@ class LexicalIndex:
         return result.astype(np.float32)
 
     def _counts(self, questions: Sequence[Sequence[str]]) -> sp.csr_matrix:
-        rows: list[int] = []
-        columns: list[int] = []
-        for row, terms in enumerate(questions):
-            known = [self._vocabulary[t] for t in terms if t in self._vocabulary]
-            rows.extend([row] * len(known))
-            columns.extend(known)
+        number = self._vocabulary.get
+        known = [[n for n in map(number, terms) if n is not None] for terms in questions]
+        columns = np.array([n for ids in known for n in ids], dtype=np.int64)
+        rows = np.repeat(np.arange(len(known)), np.array([len(ids) for ids in known], dtype=np.int64))
         shape = (len(questions), self._weight_VN.shape[0])
         return sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=shape)

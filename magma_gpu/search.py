@@ -197,23 +197,30 @@ def _collect(
     best = parts.argmax(axis=0)
     largest = parts.max(axis=0) > own
     hits = _signals_of(signals.ranks, rows, top)
+    if walks is not None:
+        place_QN, parent_QV = walks.places(index.graph.num_nodes)
+        place_QK = place_QN[rows, top]
+        num_Q, cut_Q = (walks.node_QV >= 0).sum(axis=1).tolist(), walks.truncated_Q.tolist()
+    else:
+        place_QK = np.full(top.shape, -1, dtype=np.int32)
+        num_Q, cut_Q = [0] * len(top), [False] * len(top)
+    any_Q = (signals.fused_QE > 0).sum(axis=1).tolist()
     results = []
-    for q, events in enumerate(top.tolist()):
+    for q, row in enumerate(zip(top.tolist(), score.tolist(), place_QK.tolist(), largest.tolist(), strict=True)):
         found = []
-        visited = walks.visited(q) if walks is not None else {}
-        for place, event in enumerate(events):
+        for k, (event, value, at, handed_on) in enumerate(zip(*row, strict=True)):
             hit = next(hits)
-            if score[q, place] <= 0:
+            if value <= 0:
                 continue
             path: tuple[tuple[int, str], ...] = ()
-            if walks is not None and event in visited:
-                path = tuple(walks.path(q, visited[event], visited))
-            elif largest[q, place]:
-                edge, _, source = handed.given[int(best[q, place])]
+            if at >= 0:
+                assert walks is not None
+                path = walks.path(q, at, parent_QV)
+            elif handed_on:
+                edge, _, source = handed.given[int(best[q, k])]
                 path = _step(index, int(source[q, event]), event, edge)
-            found.append(Found(event, float(score[q, place]), len(path), path, hit))
-        truncated = bool(walks.truncated_Q[q]) if walks is not None else False
-        results.append(Search(tuple(found), len(visited) or int((signals.fused_QE[q] > 0).sum()), truncated))
+            found.append(Found(event, value, len(path), path, hit))
+        results.append(Search(tuple(found), num_Q[q] or any_Q[q], cut_Q[q]))
     return results
 
 
@@ -328,7 +335,8 @@ def _spread(
 
 def _paper(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> list[Search]:
     walks = walk_from(index, asked, signals, config)
-    return [_visited(index, walks, q, signals, config) for q in range(len(asked.questions))]
+    _, parent_QV = walks.places(index.graph.num_nodes)
+    return [_visited(index, walks, parent_QV, q, signals, config) for q in range(len(asked.questions))]
 
 
 def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: SearchConfig) -> Walks:
@@ -353,6 +361,7 @@ def walk_from(index: MemoryIndex, asked: Asked, signals: Signals, config: Search
 def _visited(
     index: MemoryIndex,
     walks: Walks,
+    parent_QV: npt.NDArray[np.int32],
     q: int,
     signals: Signals,
     config: SearchConfig,
@@ -371,14 +380,13 @@ def _visited(
         rated[of_step] = score[of_step] / best if best > 0 else 0.0
     final = signals.fused_QE[q, events] + _WALK_SHARE * rated * config.decay ** hop[at].astype(np.float64)
     by = np.lexsort((events, -final))[: config.k]
-    visited = walks.visited(q)
     best = final[by[0]] if len(by) else 1.0
     found = tuple(
         Found(
             int(events[i]),
             float(final[i] / best),
             int(hop[at[i]]),
-            tuple(walks.path(q, int(at[i]), visited)),
+            walks.path(q, int(at[i]), parent_QV),
             hit,
         )
         for i, hit in zip(by, _signals_of(signals.ranks, q, events[by]), strict=True)

@@ -90,6 +90,8 @@ def stage_fingerprints(config: Config) -> dict[str, str]:
             section = settings_that_count(config.extract)
         # The folder of an encoder may move; its weights decide.
         section.pop("encoder", None)
+        # What an encoder runs on is said by its identity, where that is not the usual.
+        section.pop("runtime", None)
         if stage == "embed" and config.embed.encoder != "openai":
             section = {key: value for key, value in section.items() if key not in ("model", "dim")}
         known = [section, models.get(stage), prints[above] if above else None]

@@ -27,6 +27,8 @@ _LEAST = 0.25
 _SLACK = 1e-4
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s*|\n+")
 _BLOCK = 4096
+# Pairs of words whose vectors are held in float64 at once: they stay in the cache.
+_PAIRS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +117,12 @@ class WordIndex:
             part = self.vector_VD[first : first + _BLOCK].astype(np.float32)
             # A fast product finds the pairs; their cosines are exact, so that they do not depend on the batch.
             row, column = np.nonzero(x_UD @ part.T > _LEAST - _SLACK)
-            cosine = np.einsum("pd,pd->p", x_UD[row].astype(np.float64), part[column].astype(np.float64))
+            cosine = np.empty(len(row))
+            for at in range(0, len(row), _PAIRS):
+                pairs = slice(at, at + _PAIRS)
+                cosine[pairs] = np.einsum(
+                    "pd,pd->p", x_UD[row[pairs]].astype(np.float64), part[column[pairs]].astype(np.float64)
+                )
             rows.append(row)
             columns.append(column + first)
             values.append(np.maximum(cosine - _LEAST, 0.0) / (1 - _LEAST))

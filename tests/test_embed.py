@@ -188,6 +188,18 @@ def test_a_bad_vector_is_made_once_more_alone_and_then_marked(bad: float) -> Non
     assert encoder.model.calls == [4, 1, 1, 1]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 11])
+def test_texts_tokenised_piece_by_piece_fill_whole_batches(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "_AHEAD", 2)
+    encoder = fake_encoder({1: [2.0], 11: [-1.0]})
+    made = encoder.encode([str(i) for i in range(1, count + 1)])
+    # Batches of four rows of eight tokens, whatever the pieces; each text has one token.
+    assert encoder.model.calls == [4] * (count // 4) + [count % 4] * (count % 4 > 0)
+    assert made.num_padding == 32 * -(-count // 4) - count
+    assert made.num_tokens.tolist() == [1] * count
+    assert made.x_ND[:, 0].tolist() == [-0.5 if i == 11 else 0.5 for i in range(1, count + 1)]
+
+
 def stage_with(encoder: Any, **embed_config: Any) -> EmbedStage:
     stage = EmbedStage(config_from({"embed": {"encoder": "hash", "hash_dim": 8, **embed_config}}), "cpu")
     stage._encoder = encoder

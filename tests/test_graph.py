@@ -257,6 +257,20 @@ def test_a_batch_of_nothing() -> None:
         assert len(batch.dst) == 0
 
 
+def test_an_edge_to_a_node_that_is_not_there_is_told() -> None:
+    tables = tables_of(["s"], [("p", "s", 0, 0)], causal=[("e0", "e7", 1.0)])
+    with pytest.raises(AssertionError, match="causal names a node that is not there"):
+        build_graph("m", tables)
+
+
+def test_events_belong_to_the_episode_that_starts_last_before_them() -> None:
+    # Episodes stand in any order; those of another session start at the same positions.
+    episodes = [("a2", "a", 2, 3), ("b1", "b", 0, 1), ("a1", "a", 0, 1), ("b2", "b", 2, 2)]
+    graph = build_graph("m", tables_of(["a", "a", "b", "a", "b", "b", "a"], episodes))
+    owner = {s: d for s, d, kind, _ in edge_list(graph) if kind == "episode"}
+    assert owner == {"e0": "a1", "e1": "a1", "e2": "b2", "e3": "a2", "e4": "b2", "e5": "b2", "e6": "a2"}
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=4),

@@ -15,7 +15,7 @@ from magma_gpu.extract.causes import CausalCue, find_causal
 from magma_gpu.extract.names import find_names
 from magma_gpu.extract.words import FUNCTION_WORDS, PRESENT, SMALL_TALK
 from magma_gpu.store import stable_hash
-from magma_gpu.types import CausalPair, Mention, Outcome, Window
+from magma_gpu.types import CausalPair, Mention, Outcome, Window, WindowEvent
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _SENTENCE_END = re.compile(r"[.!?…\n]")
@@ -32,11 +32,11 @@ class RulesExtractor:
     """Names and explicit causes by rules; see `Extractor`."""
 
     name = "rules"
-    version = 1
+    version = 2
 
     def prompt_hash(self, window: Window) -> str:
-        """Returns a hash of the rules' version and of all that they look at: speakers and texts, in order."""
-        said = (part for event in window.events for part in (event.speaker, event.text))
+        """Returns a hash of the rules' version and of all that they look at: speakers, roles, texts, in order."""
+        said = (part for event in window.events for part in (event.speaker, event.role, event.text))
         history = (f"history {window.history}",) if window.history else ()
         return stable_hash(self.name, str(self.version), *history, *said)
 
@@ -55,13 +55,13 @@ class RulesExtractor:
             status="ok",
             error=None,
             mentions=tuple(mentions),
-            causal=tuple(link_causes(texts, window.history)),
+            causal=tuple(link_causes(texts, window.history, window.events)),
             prompt_tokens=0,
             output_tokens=0,
         )
 
 
-def link_causes(texts: Sequence[str], history: int = 0) -> list[CausalPair]:
+def link_causes(texts: Sequence[str], history: int = 0, events: Sequence[WindowEvent] = ()) -> list[CausalPair]:
     """Returns the causal pairs between the events of one window, sorted; the cause is always the earlier
     event.
 
@@ -69,17 +69,19 @@ def link_causes(texts: Sequence[str], history: int = 0) -> list[CausalPair]:
         texts: the events' texts in the order they were said.
         history: where it is not 0, only pairs of one of so many first texts, which need not follow each other, with
             one of the others; a cue that merely points back says nothing of these.
+        events: whose texts they are; if not given, all belong to one talk.
     """
     cues = find_causal(texts)
     if not any(cues):
         return []
     stems = _Stems(texts)
+    talks = _talks(events) if events else [range(effect - 1, -1, -1) for effect in range(len(texts))]
     best: dict[tuple[int, int], CausalPair] = {}
     for effect, of_event in enumerate(cues):
         for cue in of_event if effect >= max(history, 1) else ():
             if history and cue.cause is None:
                 continue
-            found = _cause_of(texts, stems, effect, cue, history or effect)
+            found = _cause_of(texts, stems, effect, cue, history or effect, talks[effect])
             if found is None:
                 continue
             cause, confidence = found
@@ -91,13 +93,13 @@ def link_causes(texts: Sequence[str], history: int = 0) -> list[CausalPair]:
 
 
 def _cause_of(
-    texts: Sequence[str], stems: "_Stems", effect: int, cue: CausalCue, num_causes: int
+    texts: Sequence[str], stems: "_Stems", effect: int, cue: CausalCue, num_causes: int, talk: Sequence[int]
 ) -> tuple[int, float] | None:
     """Returns the earlier event that tells the cause of a cue, one of the first `num_causes`, and the confidence."""
     if cue.cause is None:
         if cue.effect is None:
             return None
-        for cause in range(effect - 1, max(effect - 2 - _MAX_SKIPPED, -1), -1):
+        for cause in talk[: 1 + _MAX_SKIPPED]:
             if len(stems.of(cause)) >= 2:
                 return None if _asks(texts[cause]) else (cause, cue.confidence)
         return None
@@ -118,6 +120,30 @@ def _cause_of(
     if shared < _MIN_SHARED or share < _MIN_SHARE:
         return None
     return cause, round(cue.confidence * (0.7 + 0.3 * share), 3)
+
+
+def _talks(events: Sequence[WindowEvent]) -> list[Sequence[int]]:
+    """The earlier events that each event of a window may point back to, nearest first.
+
+    What a system says ("Ana has joined") is no part of a talk. Where more than two take part, several talks run through
+    each other: an event then goes on from what its speaker said before, or was told by name.
+    """
+    said = [at for at in reversed(range(len(events))) if events[at].role != "system"]
+    is_crowd = len({e.speaker for e in events if e.role not in ("system", "tool")}) > 2
+    talks: list[Sequence[int]] = []
+    for effect, event in enumerate(events):
+        before = [at for at in said if at < effect]
+        if is_crowd:
+            who = event.speaker
+            before = [at for at in before if events[at].speaker == who or _calls(events[at], who)]
+        talks.append(before)
+    return talks
+
+
+def _calls(event: WindowEvent, name: str) -> bool:
+    """Whether an event opens with somebody's name, as chats with many voices do ("ana: try again")."""
+    text = event.text.lstrip("@ ").lower()
+    return bool(name) and text.startswith(name.lower()) and text[len(name) : len(name) + 1] in (":", ",", " ")
 
 
 def _asks(text: str) -> bool:

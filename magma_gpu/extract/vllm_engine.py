@@ -7,6 +7,7 @@ Written for vLLM 0.19 and later; the CPU builds have the same interface.
 
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ class VllmGenerator:
         room = int(self._llm.llm_engine.model_config.max_model_len)
         tokens = [self._tokens(one.messages) for one in asked]
         waiting: dict[str, str] = {}
+        refusals = _refusals()
         for at in sorted(range(len(asked)), key=lambda i: len(tokens[i] or ())):
             one, ids = asked[at], tokens[at]
             if ids is None:
@@ -84,7 +86,7 @@ class VllmGenerator:
             name = f"{self._count}-{one.id}"
             try:
                 self._llm.llm_engine.add_request(name, {"prompt_token_ids": ids}, _sampling(one, left))
-            except ValueError as error:
+            except refusals as error:
                 words = str(error).strip().splitlines()
                 said.append(Said(id=one.id, text=None, error=f"refused by vLLM: {words[0] if words else ''}"[:200]))
                 continue
@@ -116,6 +118,7 @@ class VllmGenerator:
             if error.name != "vllm":
                 raise
             raise missing_package("vllm", "cuda", "extract.engine=vllm") from None
+        _let_modules_be_searched()
         settings: dict[str, Any] = {
             "model": config.model,
             "revision": config.revision or None,
@@ -137,6 +140,27 @@ class VllmGenerator:
             lines = [line.strip() for line in str(error).splitlines() if line.strip() and "://" not in line]
             reason = lines[-1] if lines else type(error).__name__
             raise ConfigError(f"vLLM cannot load extract.model '{config.model}': {reason[:300]}") from error
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What vLLM raises for a request that it cannot take; since 0.32 these are no ValueError."""
+    try:
+        from vllm import exceptions
+    except ImportError:
+        return (ValueError,)
+    return (ValueError, getattr(exceptions, "VLLMClientError", ValueError))
+
+
+def _let_modules_be_searched() -> None:
+    """Makes a process in which numba was imported one that vLLM's CPU build starts in.
+
+    Version 0.32 looks through the attributes of all modules by their `__dict__`, and the library object of llvmlite
+    gives a function under that name, as under any other.
+    """
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    functions = getattr(library, "_fntab", None)
+    if isinstance(functions, dict):
+        functions["__dict__"] = {}
 
 
 def _encode(tokenizer: Any, messages: Sequence[tuple[str, str]]) -> list[int]:

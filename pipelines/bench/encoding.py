@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch
 
 from magma_gpu.config import EmbedConfig
 from magma_gpu.embed import MINILM_PACKAGE, load_encoder
+from magma_gpu.errors import MissingPackageError
 from magma_gpu.stages import event_texts
 from magma_gpu.store import Store
 from performance import merge
@@ -53,23 +55,35 @@ def measure(texts: list[str], repeats: int) -> dict[str, Any]:
     folder = Path(str(importlib.import_module(MINILM_PACKAGE).__file__)).parent / "model"
     plain = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     half: Any = load_encoder(EmbedConfig(dtype="bfloat16"), "cpu")
-    seconds: dict[str, list[float]] = {"ours": [], "plain": [], "ours_bfloat16": []}
+    calls: dict[str, Callable[[list[str]], Any]] = {
+        "ours": encoder.encode,
+        "plain": lambda batch: plain.encode(batch, show_progress_bar=False),
+        "ours_bfloat16": half.encode,
+    }
+    try:
+        calls["ours_onnx"] = load_encoder(EmbedConfig(runtime="onnx"), "cpu").encode
+    except MissingPackageError as error:
+        print(f"not measured: {error}", file=sys.stderr)
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    results: dict[str, Any] = {}
     for repeat in range(repeats + 1):
         batch = texts if repeat else texts[:64]
-        start = time.process_time()
-        made = encoder.encode(batch)
-        middle = time.process_time()
-        theirs = plain.encode(batch, show_progress_bar=False)
-        end = time.process_time()
-        half.encode(batch)
-        last = time.process_time()
-        if repeat:
-            seconds["ours"].append(middle - start)
-            seconds["plain"].append(end - middle)
-            seconds["ours_bfloat16"].append(last - end)
+        for name, call in calls.items():
+            start = time.process_time()
+            results[name] = call(batch)
+            if repeat:
+                seconds[name].append(time.process_time() - start)
+    made, theirs = results["ours"], results["plain"]
     tokens = int(np.minimum(made.num_tokens, encoder.window).sum())
     ours, other = (statistics.median(seconds[name]) for name in ("ours", "plain"))
     rate = product_rate()
+    others = {
+        f"speedup_vs_sentence_transformers_of_{name.removeprefix('ours_')}": round(other / statistics.median(of), 3)
+        for name, of in seconds.items()
+        if name.startswith("ours_")
+    }
+    if "ours_onnx" in results:
+        others["largest_difference_of_onnx"] = float(np.abs(results["ours_onnx"].x_ND - made.x_ND).max())
     cosine = (made.x_ND * theirs).sum(axis=1) / np.linalg.norm(theirs, axis=1)
     return {
         "texts": len(texts),
@@ -77,7 +91,7 @@ def measure(texts: list[str], repeats: int) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "tokens_per_cpu_s": round(tokens / ours),
         "speedup_vs_sentence_transformers": round(other / ours, 3),
-        "speedup_vs_sentence_transformers_of_bfloat16": round(other / statistics.median(seconds["ours_bfloat16"]), 3),
+        **others,
         "seconds": {name: [round(s, 3) for s in of] for name, of in seconds.items()},
         "padding_share": round(made.num_padding / (tokens + made.num_padding), 4),
         "product_gflop_per_s": round(rate / 1e9, 1),

@@ -12,9 +12,11 @@ hand and what is published.
 import argparse
 import csv
 import json
+import os
 import platform
 import random
 import resource
+import statistics
 import sys
 import time
 from collections import Counter
@@ -155,8 +157,17 @@ def read_parts(work: Path) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in ("memory_id", "first", "window_id")])
 
 
+# The ways of asking that `speed` compares. A cache is emptied before every call where a caller has none.
+_WAYS = ("one_by_one_uncached", "one_by_one", "batch")
+
+
 def speed(given: argparse.Namespace) -> Row:
-    """The same windows one prompt a call and all at once, by one engine in one process; nothing else is measured."""
+    """The same windows one prompt a call and all at once, in turn, by one engine in one process.
+
+    The parts of a conversation that the prompts share with those of the way before must not help a way, so the prefix
+    cache is emptied before each, and in `one_by_one_uncached` before each call. Seconds of processor time say more
+    than those of the clock where others use the machine too.
+    """
     events = sample_events(given.data, given.sample)
     windows = [p.window for p in make_windows(events, window=given.window, overlap=0)]
     extractor = make_extractor(config_of(given))
@@ -165,39 +176,54 @@ def speed(given: argparse.Namespace) -> Row:
     extractor.extract(warm)
     extractor.take_counts()
     llm: Any = extractor.generator
-    found: dict[str, Row] = {}
-    for name in ("one_by_one", "batch"):
-        # What the way before left in the prefix cache must not help this one.
-        llm._llm.reset_prefix_cache()
-        start = time.perf_counter()
-        if name == "one_by_one":
-            outcomes = [extractor.extract([w])[0] for w in windows]
-        else:
-            outcomes = extractor.extract(windows)
-        seconds = time.perf_counter() - start
-        counts = extractor.take_counts()
-        found[name] = {
-            "seconds": round(seconds, 2),
-            "prompt_tokens": counts["prompt_tokens"],
-            "cached_prompt_tokens": counts["cached_prompt_tokens"],
-            "output_tokens": counts["output_tokens"],
-            "output_tokens_per_s": round(counts["output_tokens"] / seconds, 2),
-            "status": dict(sorted(Counter(o.status for o in outcomes).items())),
-        }
-    one, batch = found["one_by_one"], found["batch"]
-    result = {
+    rounds: list[Row] = []
+    status: Counter[str] = Counter()
+    for number in range(given.rounds):
+        made: dict[str, Row] = {}
+        # The other way round every other time.
+        for name in _WAYS if number % 2 == 0 else _WAYS[::-1]:
+            llm._llm.reset_prefix_cache()
+            start, before = time.perf_counter(), time.process_time()
+            outcomes: list[Any] = []
+            for chunk in [windows] if name == "batch" else [[w] for w in windows]:
+                if name == "one_by_one_uncached":
+                    llm._llm.reset_prefix_cache()
+                outcomes += extractor.extract(chunk)
+            took = {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - before}
+            status.update(o.status for o in outcomes)
+            made[name] = {k: max(round(v, 3), 0.001) for k, v in took.items()} | extractor.take_counts()
+        rounds.append(made)
+        result = _speeds(given, rounds) | {"windows": len(windows), "status": dict(sorted(status.items()))}
+        (given.work / f"speed-{given.model.name}-{given.batch}.json").write_text(
+            json.dumps(result, indent=1), encoding="utf-8"
+        )
+    return result
+
+
+def _speeds(given: argparse.Namespace, rounds: Sequence[dict[str, Row]]) -> Row:
+    """What the rounds say: medians over the rounds, each ratio within a round."""
+
+    def ratio(way: str, key: str) -> list[float]:
+        return [round(made[way][key] / made["batch"][key], 2) for made in rounds]
+
+    prompt, cached = (sum(r["batch"][k] for r in rounds) for k in ("prompt_tokens", "cached_prompt_tokens"))
+    return {
         "model": given.model.name,
-        "windows": len(windows),
         "turns_of_a_window": given.window,
         "max_tokens": given.max_tokens,
-        **found,
-        "times_faster": round(one["seconds"] / batch["seconds"], 2),
-        "times_faster_by_token": round(batch["output_tokens_per_s"] / one["output_tokens_per_s"], 2),
-        "prefix_cache_hit_rate": round(batch["cached_prompt_tokens"] / batch["prompt_tokens"], 4),
+        "prompts_at_once": given.batch,
+        "threads": int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)),
+        "rounds": list(rounds),
+        "times_faster": {way: statistics.median(ratio(way, "seconds")) for way in _WAYS[:-1]},
+        "times_faster_of_each_round": {way: ratio(way, "seconds") for way in _WAYS[:-1]},
+        "times_faster_in_cpu_seconds": {way: statistics.median(ratio(way, "cpu_seconds")) for way in _WAYS[:-1]},
+        "output_tokens_per_s": {
+            way: round(statistics.median(made[way]["output_tokens"] / made[way]["seconds"] for made in rounds), 2)
+            for way in _WAYS
+        },
+        "prefix_cache_hit_rate": round(cached / max(prompt, 1), 4),
         "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
-    (given.work / "speed.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
-    return result
 
 
 # ------------------------------------------------------------------------------------------------- causal detection
@@ -295,6 +321,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=300.0, help="no chunk is begun after that")
     parser.add_argument("--chunk", type=int, default=8, help="windows of a chunk")
     parser.add_argument("--limit", type=int, default=0, help="windows, or items of a set and label, at most")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each way is measured, for speed")
     parser.add_argument("--window", type=int, default=12, help="turns of a window, for speed")
     parser.add_argument("--max-tokens", type=int, default=1024)
     parser.add_argument("--batch", type=int, default=16, help="prompts in work at once")

@@ -4,15 +4,18 @@
     python pipelines/bench/read_edges.py report --data ../shared/data --work DIR... --sheet FILE --key FILE \\
         --labels docs/results/extraction_labels.json --out docs/results/extraction.json
 
+With --known, `sheet` draws only edges that --labels does not hold yet and `report` adds to them: reading goes on.
+
 The sheet shows for each edge what was said and names no engine; the reader writes 1 (right) or 0 (wrong) before each
 line. The key, kept apart, says whose edges they are. Sheet and key hold text of the data set and belong outside the
 repository; the labels that `report` writes hold numbers of turns alone.
 
 A causal edge is right when a reader of the two turns would say that what the first tells is a reason for what the
 second tells, or brought it about. An entity link is right when the words are a name, or a thing or topic worth a page
-of its own, and mean that entity. Causal edges of the rules come from all ten LoCoMo conversations, with consolidation,
-out of a store; their entity links, and all edges of a model, from the conversation that the model was run over. What a
-model claimed and the checks dropped is read too, under a name of its own: it says what the checks are worth.
+of its own, and mean that entity. Causal edges of the rules come with consolidation out of stores, the first of all ten
+LoCoMo conversations; their entity links, and all edges of a model, from the conversation that the model was run over.
+What a model claimed and the checks dropped is read too, under a name of its own: it says what the checks are
+worth.
 """
 
 import argparse
@@ -112,14 +115,22 @@ def _shown(event: Row) -> str:
 def sheet(given: argparse.Namespace) -> Row:
     """Draws items of every engine, shuffles them together and writes sheet and key."""
     rng = random.Random(given.seed)  # noqa: S311 (no secret)
-    events, tables = of_store(given.store)
-    pools = [causal_items("rules", events, tables), entity_items("rules", events, tables, given.sample)]
+    causal: list[Row] = []
+    entity: list[Row] = []
+    for number, store in enumerate(given.store):
+        events, tables = of_store(store)
+        causal += causal_items("rules, other logs" if number else "rules", events, tables)
+        entity += entity_items("rules", events, tables, given.sample)
+    pools = [entity, *([i for i in causal if i["engine"] == e] for e in ("rules", "rules, other logs"))]
     for work in given.work:
         model = json.loads((work / "what.json").read_text(encoding="utf-8"))["model"]
         events, tables, _ = tables_of(work, given.data)
         kept = causal_items(model, events, tables)
         pools += [kept, entity_items(model, events, tables, given.sample)]
         pools.append(dropped_items(model, work, given.data, kept))
+    if given.known:
+        known = {_edge(row) for row in json.loads(given.labels.read_text(encoding="utf-8"))}
+        pools = [[item for item in pool if _edge({**item, "where": _named(item)}) not in known] for pool in pools]
     drawn: list[Row] = []
     for kind, most in (("causal", given.causal), ("entity", given.entity)):
         by_engine = [sorted(p, key=lambda i: i["where"]) for p in pools if p and p[0]["kind"] == kind]
@@ -131,23 +142,17 @@ def sheet(given: argparse.Namespace) -> Row:
             left -= take
     rng.shuffle(drawn)
     given.key.write_text(json.dumps(drawn, ensure_ascii=False), encoding="utf-8")
-    lines = [f"?\t{at}\t{item['kind']}\t{item['shown']}" for at, item in enumerate(drawn)]
-    given.sheet.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = [f"?\t{at}\t{item['kind']}\t{item['shown']}\n" for at, item in enumerate(drawn)]
+    given.sheet.write_text("".join(lines), encoding="utf-8")
     return dict(Counter(f"{i['kind']} {i['engine']}" for i in drawn))
 
 
 def report(given: argparse.Namespace) -> Row:
     """Puts what was read and what the runs cost into the published results."""
-    items = json.loads(given.key.read_text(encoding="utf-8"))
-    labels: list[Row] = []
-    for line in given.sheet.read_text(encoding="utf-8").splitlines():
-        mark, number = line.split("\t")[:2]
-        if mark not in ("0", "1"):
-            raise SystemExit(f"Line {number} of the sheet has no label (got '{mark}').")
-        item = items[int(number)]
-        # An entity link is named by its place in the turn, not by its words.
-        where = item["where"] if item["kind"] == "causal" else [*item["where"][:2], _place(item)]
-        labels.append({"kind": item["kind"], "engine": item["engine"], "where": where, "right": mark == "1"})
+    # What was read before stays, one label an edge of an engine.
+    known = json.loads(given.labels.read_text(encoding="utf-8")) if given.known and given.labels.exists() else []
+    by_edge = {_edge(row): row for row in known} | {_edge(row): row for row in read_sheet(given.sheet, given.key)}
+    labels = list(by_edge.values())
     labels.sort(key=lambda r: (r["kind"], r["engine"], [str(w) for w in r["where"]]))
     given.labels.write_text(_lines(labels), encoding="utf-8")
     results = json.loads(given.out.read_text(encoding="utf-8"))
@@ -158,9 +163,9 @@ def report(given: argparse.Namespace) -> Row:
             results.setdefault(what["engine"], {})[what["model"]] = cost(work, given.data, timed=given.timed)
         if (work / "detected.jsonl").exists():
             results["causal_detection_sample"] = detected(work)
-        if (work / "speed.json").exists():
-            speed = json.loads((work / "speed.json").read_text(encoding="utf-8"))
-            results.setdefault("vllm", {})["throughput"] = speed
+        for path in sorted(work.glob("speed-*.json")):
+            speed = json.loads(path.read_text(encoding="utf-8"))
+            results.setdefault("vllm", {}).setdefault("throughput", {})[path.stem.removeprefix("speed-")] = speed
     valid = schema_valid(results.get("vllm", {}))
     if valid is not None:
         results["vllm"]["schema_valid"] = valid
@@ -168,13 +173,35 @@ def report(given: argparse.Namespace) -> Row:
     return {"read_by_hand": results["read_by_hand"]}
 
 
+def read_sheet(sheet: Path, key: Path) -> list[Row]:
+    """The labels of a sheet that was read."""
+    items = json.loads(key.read_text(encoding="utf-8"))
+    labels: list[Row] = []
+    for line in sheet.read_text(encoding="utf-8").splitlines():
+        mark, number = line.split("\t")[:2]
+        if mark not in ("0", "1"):
+            raise SystemExit(f"Line {number} of the sheet has no label (got '{mark}').")
+        item = items[int(number)]
+        labels.append({**{k: item[k] for k in ("kind", "engine")}, "where": _named(item), "right": mark == "1"})
+    return labels
+
+
+def _named(item: Row) -> list[Any]:
+    """The name under which a label is kept: an entity link by its place in the turn, not by its words."""
+    return item["where"] if item["kind"] == "causal" else [*item["where"][:2], _place(item)]
+
+
+def _edge(row: Row) -> tuple[Any, ...]:
+    return row["kind"], row["engine"], *row["where"]
+
+
 def schema_valid(runs: Row) -> Row | None:
-    """Of all windows that vLLM was asked about in these runs, those whose answer is ok or repaired."""
+    """Of all windows that vLLM was asked about in runs over conversations, those whose answer is ok or repaired."""
     status: Counter[str] = Counter()
     for run in runs.values():
-        # A run over a conversation has one count, a measurement of speed one for each way.
-        for part in (run, run.get("one_by_one"), run.get("batch")) if isinstance(run, dict) else ():
-            status.update(part.get("status", {}) if isinstance(part, dict) else {})
+        # Measurements of speed ask about the same windows again and again, and count apart.
+        if isinstance(run, dict) and "sample" in run:
+            status.update(run["status"])
     if not status:
         return None
     return share(status["ok"] + status["repaired"], sum(status.values()), "of all windows asked, ok or repaired")
@@ -276,11 +303,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["sheet", "report"])
     parser.add_argument("--data", type=Path, required=True, help="folder with locomo/")
-    parser.add_argument("--store", type=Path, help="store of locomo10.json built with the rules and consolidation")
+    parser.add_argument("--store", type=Path, nargs="+", help="stores of LoCoMo, then of other logs, built by rules")
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="folders of extraction_model.py run")
     parser.add_argument("--sheet", type=Path, required=True)
     parser.add_argument("--key", type=Path, required=True)
     parser.add_argument("--labels", type=Path, help="JSON file of labels to write")
+    parser.add_argument("--known", action="store_true", help="draw no edge that --labels holds, and keep those labels")
     parser.add_argument("--out", type=Path, help="JSON file of results to add to")
     parser.add_argument("--sample", default="conv-49")
     parser.add_argument("--causal", type=int, default=100)

@@ -5,6 +5,7 @@ It takes and returns names and numbers, never tables. Whether a shard needs work
 
 import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -109,13 +110,19 @@ class Worker:
 
     def _write_ingest(self, task: ReduceTask, tables: dict[str, pa.Table]) -> dict[str, Entry]:
         """Writes a shard's tables under a name that is the hash of their bytes; unchanged ones are not rewritten."""
-        key = ingest_key(task.fingerprint, tables)
+        contents = {name: parquet_bytes(name, table) for name, table in tables.items()}
+        key = _key_of(task.fingerprint, contents)
         if not task.lost and all(
             (e := task.existing.get(n)) is not None and e.file == self.store.file_name(n, task.shard, key)
             for n in tables
         ):
             return dict(task.existing)
-        return {name: self.store.write_table(name, task.shard, key, table) for name, table in tables.items()}
+        made = {}
+        for name, content in contents.items():
+            file = self.store.file_name(name, task.shard, key)
+            self.store.write_bytes(file, content)
+            made[name] = Entry(file, tables[name].num_rows, hashlib.sha256(content).hexdigest())
+        return made
 
     def _restore(
         self,
@@ -198,8 +205,11 @@ class Worker:
 
 def ingest_key(fingerprint: str, tables: dict[str, pa.Table]) -> str:
     """The name of a shard's ingest tables: a hash of their bytes."""
-    hashes = {name: stable_hash(parquet_bytes(name, table).hex()) for name, table in tables.items()}
-    return stable_hash(fingerprint, *(hashes[name] for name in sorted(hashes)))
+    return _key_of(fingerprint, {name: parquet_bytes(name, table) for name, table in tables.items()})
+
+
+def _key_of(fingerprint: str, contents: Mapping[str, bytes]) -> str:
+    return stable_hash(fingerprint, *(stable_hash(contents[name].hex()) for name in sorted(contents)))
 
 
 def _by_shard(rows: pa.Table, num_shards: int) -> dict[int, pa.Table]:

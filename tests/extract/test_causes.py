@@ -4,6 +4,7 @@ import pytest
 
 from magma_gpu.extract.causes import find_causal
 from magma_gpu.extract.rules import link_causes
+from magma_gpu.types import WindowEvent
 
 
 def _cues(text: str) -> list[tuple[str | None, str | None]]:
@@ -96,6 +97,31 @@ def test_no_pairs_without_a_cause_told_before() -> None:
     assert _pairs("Did the roof leak?", "That's why I called.") == []
     assert _pairs("Hello!", "Hi :)", "...") == []
     assert _pairs() == []
+
+
+def _said(*lines: str) -> list[tuple[int, int]]:
+    """The pairs of lines "speaker> text"; the speaker `*` is a system."""
+    told = [line.split("> ", 1) for line in lines]
+    events = [
+        WindowEvent(event_id=str(at), speaker=who, role="system" if who == "*" else "other", text=text, time=None)
+        for at, (who, text) in enumerate(told)
+    ]
+    return [(p.cause, p.effect) for p in link_causes([e.text for e in events], 0, events)]
+
+
+def test_so_goes_on_from_the_same_talk() -> None:
+    burst, plumber = "The old pipe burst.", "So we called a plumber."
+    # Two who talk answer each other; what a system says is none of theirs.
+    assert _said(f"ana> {burst}", f"ben> {plumber}") == [(0, 1)]
+    assert _said(f"ana> {burst}", "*> cleo joined the channel", f"ben> {plumber}") == [(0, 2)]
+    assert _said("*> cleo joined the channel", f"ben> {plumber}") == []
+    # Among more than two it is the speaker's own talk, however much the others say between,
+    others = [f"cleo> My kernel module number {n} crashes." for n in range(4)]
+    assert _said(f"ana> {burst}", "ben> My screen stays black.", *others, f"ana> {plumber}") == [(0, 6)]
+    assert _said("ben> My screen stays black.", *others, f"ana> {plumber}") == []
+    # or what somebody told them by name, and not by the beginning of one.
+    assert _said("cleo> ana: the old pipe burst", f"ben> {burst}", f"ana> {plumber}") == [(0, 2)]
+    assert _said("cleo> anabel: the old pipe burst", f"ben> {burst}", f"ana> {plumber}") == []
 
 
 def test_evidence_stands_in_the_effect() -> None:

@@ -12,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fake_engine import FakeGenerator
 
 from magma_gpu.config import ExtractConfig, ResolveConfig
 from magma_gpu.entities import resolve_shard
 from magma_gpu.extract import RulesExtractor, extract_shard
+from magma_gpu.extract.model_engine import ModelExtractor
 from magma_gpu.extract.windows import make_windows
 from magma_gpu.types import CausalPair, Mention, Outcome
 
@@ -152,6 +154,13 @@ def test_the_sheet_names_no_engine_and_the_report_no_text(tmp_path: Path, data: 
         assert not any(word in text for word in ("Prius", "Denver", "broke", "luck"))
     where = [row["where"] for row in json.loads(labels.read_text(encoding="utf-8"))]
     assert ["conv-49", "D1:2", "D1:3"] in where
+    # What is read stays read: there is nothing more to draw, and an empty sheet takes no label away.
+    read_once = labels.read_text(encoding="utf-8")
+    more = [*given, "--labels", str(labels), "--known"]
+    assert read.main(["sheet", *more, "--store", str(store)]) == 0
+    assert json.loads(key.read_text(encoding="utf-8")) == []
+    assert read.main(["report", *more, "--out", str(out)]) == 0
+    assert labels.read_text(encoding="utf-8") == read_once
 
 
 def test_a_run_stops_in_time_and_its_chunks_are_files(tmp_path: Path, data: Path) -> None:
@@ -178,3 +187,21 @@ def test_a_run_stops_in_time_and_its_chunks_are_files(tmp_path: Path, data: Path
     assert [len(s) for s in saved] == [2, 2, 2, 1]
     assert len((tmp_path / "chunks.jsonl").read_text().splitlines()) == 4
     assert "extraction_model" in sys.modules
+
+
+def test_the_ways_of_asking_are_measured_in_turn(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _module("extraction_model")
+    generator: Any = FakeGenerator(lambda call, one: '{"mentions":[],"causal":[]}')
+    resets: list[int] = []
+    generator._llm = SimpleNamespace(reset_prefix_cache=lambda: resets.append(len(generator.calls)))
+    monkeypatch.setattr(made, "make_extractor", lambda config: ModelExtractor("vllm", generator, max_tokens=64))
+    given = ["speed", "--model", "tiny", "--data", str(data), "--work", str(tmp_path), "--sample", "conv-49"]
+    assert made.main([*given, "--window", "1", "--limit", "2", "--rounds", "2", "--batch", "4"]) == 0
+    # One to warm up; then two calls, two calls and one of both, and the other way round.
+    assert [len(call) for call in generator.calls] == [1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 1]
+    # The cache is emptied before every way, and before every call of the way without one.
+    assert resets == [1, 1, 2, 3, 5, 6, 7, 9, 9, 10]
+    result = json.loads((tmp_path / "speed-tiny-4.json").read_text(encoding="utf-8"))
+    assert len(result["rounds"]) == len(result["times_faster_of_each_round"]["one_by_one"]) == 2
+    assert result["rounds"][0]["batch"]["output_tokens"] == result["rounds"][0]["one_by_one"]["output_tokens"] == 4
+    assert (result["status"], result["windows"], result["prompts_at_once"]) == ({"ok": 12}, 2, 4)

@@ -158,6 +158,38 @@ def test_what_vllm_refuses_is_one_row(vllm: list[Any]) -> None:
     assert [s.error for s in said] == ["refused by vLLM: The grammar is not supported"]
 
 
+def test_a_refusal_that_is_no_value_error_is_one_row_too(vllm: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    class ClientError(Exception):
+        pass
+
+    exceptions = types.SimpleNamespace(VLLMClientError=ClientError)
+    monkeypatch.setattr(sys.modules["vllm"], "exceptions", exceptions, raising=False)
+    generator = VllmGenerator(CONFIG, RunConfig())
+    generator.generate(_ask("warm"))
+    engine = vllm[0].llm_engine
+
+    def refuse(name: str, prompt: dict[str, list[int]], params: Any) -> None:
+        if params.structured_outputs.json == "odd":
+            raise ClientError("Invalid type: odd")
+        Engine.add_request(engine, name, prompt, params)
+
+    monkeypatch.setattr(engine, "add_request", refuse)
+    odd = dataclasses.replace(_ask("a", schema="odd")[0], id="odd")
+    said = {s.id: s for s in generator.generate([odd, *_ask("fine")])}
+    assert (said["odd"].error, said["odd"].text) == ("refused by vLLM: Invalid type: odd", None)
+    assert said["0"].text == EMPTY
+    assert len(vllm) == 1
+
+
+def test_vllm_may_look_through_the_modules_of_numba(vllm: list[Any]) -> None:
+    ffi = pytest.importorskip("llvmlite.binding.ffi")
+    VllmGenerator(CONFIG, RunConfig()).generate(_ask("a"))
+    # As vLLM 0.32 does on a CPU with everything that has a `__dict__`.
+    assert hasattr(ffi.lib, "__dict__")
+    assert vars(ffi.lib).get("kernel") is None
+    assert ffi.lib.LLVMPY_GetVersionInfo() > 0
+
+
 def test_a_dead_engine_hands_over_what_it_had_and_a_new_one_comes(vllm: list[Any]) -> None:
     generator = VllmGenerator(CONFIG, RunConfig())
     generator.generate(_ask("warm"))

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import crash_stores as stores
@@ -10,8 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from magma_gpu import store
 from magma_gpu.pieces import Piece, content_hash, split_source
 from magma_gpu.readers import find_sources
+from magma_gpu.schema import STAGE_TABLES
+from magma_gpu.store import parquet_bytes
+from magma_pipelines import worker
 
 
 def _log(path: Path, num_lines: int, *, end: str = "\n", mark: str = "") -> None:
@@ -54,6 +59,21 @@ def test_pieces_make_the_rows_of_the_whole(tmp_path: Path, end: str, mark: str, 
     assert pieces.ingest.by_reason == whole.ingest.by_reason
     assert pieces.ingest.balanced()
     assert stores.content(tmp_path / "pieces") == stores.content(tmp_path / "whole")
+
+
+def test_each_table_of_a_shard_is_made_into_bytes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counting(table: str, data: pa.Table) -> bytes:
+        made.append(table)
+        return parquet_bytes(table, data)
+
+    for module in (store, worker):
+        monkeypatch.setattr(module, "parquet_bytes", counting)
+    log = tmp_path / "log.jsonl"
+    _log(log, 40)
+    stores.make([log], tmp_path / "out", stores.config(ingest={"num_shards": 2}), until="ingest")
+    assert Counter(made) == dict.fromkeys(STAGE_TABLES["ingest"], 2)
 
 
 def test_pieces_begin_and_end_between_lines(tmp_path: Path) -> None:
