@@ -21,11 +21,11 @@ $(VENV)/.installed: pyproject.toml configs/cpu-constraints.txt
 
 demo: install
 	$(BIN)/magma-gpu build examples/conversations.jsonl --out $(DEMO)
-	@for question in "Why did Ana move to Porto?" "When did Ana play her first concert?" "Which instruments has Ana taken up?"; do \
+	@for question in "Why did Ana move to Porto?" "When did Ana play her first concert?" "What is the name of the new apprentice?"; do \
 		echo; $(BIN)/magma-gpu query $(DEMO) "$$question" --memory ana --k 6 || exit 1; \
 	done
 	@echo; $(BIN)/magma-gpu explore $(DEMO) --memory ana --query "Why did Ana move to Porto?" \
-		--query "When did Ana play her first concert?" --query "Which instruments has Ana taken up?" --out $(DEMO).html
+		--query "When did Ana play her first concert?" --query "What is the name of the new apprentice?" --out $(DEMO).html
 	@echo; echo "The tables are Parquet files below $(DEMO)/: $$(cd $(DEMO) && ls -d */ | tr '/\n' '  ')"
 	@echo "Next: . $(BIN)/activate, then the first steps of README.md"
 
