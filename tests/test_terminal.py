@@ -75,7 +75,7 @@ def test_nothing_found_is_said() -> None:
 
 def test_status_says_what_each_stage_holds_and_where_failures_are() -> None:
     stage = {"stage": "link", "done": 1, "missing": 1, "failed": 1, "failed_shards": ["shard-00001"], "model": None}
-    rows = {"edges/temporal": 1234, "edges/semantic": 0}
+    rows = {"edges/temporal": 1234, "edges/causal": 1, "entities": 1, "edges/semantic": 0}
     said = show.status(
         {
             "store": "out",
@@ -89,9 +89,9 @@ def test_status_says_what_each_stage_holds_and_where_failures_are() -> None:
     )
     assert said.splitlines() == [
         "out: 1 memory, 2 turns, 2 shards",
-        "stage  shards done  missing  failed  rows                  model",
-        "-----  -----------  -------  ------  --------------------  -----",
-        "link             1        1       1  1,234 temporal edges",
+        "stage  shards done  missing  failed  rows                                           model",
+        "-----  -----------  -------  ------  ---------------------------------------------  -----",
+        "link             1        1       1  1,234 temporal edges, 1 causal edge, 1 entity",
         "link has failed for shard-00001: see out/failed/link",
         "An unfinished build is here; run build again to finish it.",
     ]

@@ -33,7 +33,7 @@ def build_report(report: Mapping[str, Any], out: object) -> str:
     """What a build did, in a few lines."""
     turns = report["turns"]
     lines = [
-        f"{turns['in']} turns in = {turns['new']} new + {turns['unchanged']} unchanged + "
+        f"{_many(turns['in'], 'turn')} in = {turns['new']} new + {turns['unchanged']} unchanged + "
         f"{turns['duplicates']} duplicates + {turns['rejected']} rejected"
     ]
     formats = Counter(report["formats"].values())
@@ -168,8 +168,9 @@ def explored(document: Mapping[str, Any]) -> str:
     """Where the page is and what it shows."""
     return (
         f"{document['file']} shows memory '{document['memory_id']}': {_many(document['events'], 'event')}, "
-        f"{document['entities']} entities, {document['edges']} edges, {_many(document['questions'], 'question')} "
-        f"({document['bytes'] / 1e6:.1f} MB). Open it in a browser; it needs no network."
+        f"{_many(document['entities'], 'entity')}, {_many(document['edges'], 'edge')}, "
+        f"{_many(document['questions'], 'question')} ({document['bytes'] / 1e6:.1f} MB). "
+        "Open it in a browser; it needs no network."
     )
 
 
@@ -260,21 +261,26 @@ def status(document: Mapping[str, Any]) -> str:
     if document["last_run"]:
         turns = document["last_run"]["turns"]
         lines.append(
-            f"last run: {turns['in']} turns in, {turns['new']} new, {turns['rejected']} rejected, "
+            f"last run: {_many(turns['in'], 'turn')} in, {turns['new']} new, {turns['rejected']} rejected, "
             f"{document['last_run']['seconds']:.1f} s"
         )
     return "\n".join(lines)
 
 
 def _many(count: int, name: str) -> str:
-    plural = "memories" if name == "memory" else f"{name}s"
+    plural = f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
     return f"{count:,} {name if count == 1 else plural}"
 
 
 def _holds(tables: Mapping[str, int]) -> str:
     """Rows of a stage's tables in one line, those without rows left out."""
-    words = {name: f"{name.removeprefix('edges/')} edges" if name.startswith("edges/") else name for name in tables}
-    return ", ".join(f"{rows:,} {words[name]}" for name, rows in tables.items() if rows)
+
+    def one(name: str) -> str:
+        if name.startswith("edges/"):
+            return f"{name.removeprefix('edges/')} edge"
+        return f"{name[:-3]}y" if name.endswith("ies") else name.removesuffix("s")
+
+    return ", ".join(_many(rows, one(name)) for name, rows in tables.items() if rows)
 
 
 def verified(document: Mapping[str, Any]) -> str:
