@@ -275,8 +275,10 @@ class RunConfig:
     embed_gpus: float = 0.75
     link_gpus: float = 0.25
     extract_gpus: float = 0.0
-    # Memories whose graphs and indexes stay in memory while questions are answered.
+    # Memories whose graphs and indexes stay in memory while questions are answered, and the turns they may have
+    # together (a larger one is held alone).
     cached_memories: int = 256
+    cached_turns: int = 250_000
     # Engines with a language model: prompts in one chunk. Each chunk's outcomes are kept once it is done, so an engine
     # that is killed costs one chunk.
     llm_chunk: int = 1024
@@ -301,6 +303,7 @@ class RunConfig:
         _in_range("run", "num_workers", self.num_workers, 1, 4096)
         _in_range("run", "max_attempts", self.max_attempts, 1, 100)
         _in_range("run", "cached_memories", self.cached_memories, 1, 1e9)
+        _in_range("run", "cached_turns", self.cached_turns, 1, 1e12)
         _in_range("run", "llm_chunk", self.llm_chunk, 1, 1e6)
         _in_range("run", "llm_tensor_parallel", self.llm_tensor_parallel, 1, 1024)
         _in_range("run", "llm_gpu_memory", self.llm_gpu_memory, 0.01, 1.0)

@@ -74,6 +74,7 @@ class Memory:
         self._encoder: Encoder | None = None
         self._classifier: IntentClassifier | None = None
         self._ids: list[str] | None = None
+        self._num_turns: dict[str, int] = {}
         self._views: dict[str, RankerView] = {}
         self._ranker: Ranker | None = None
         self._graph_ranker: GraphRanker | None = None
@@ -100,10 +101,10 @@ class Memory:
     def memory_ids(self) -> list[str]:
         """All memories of the store, sorted."""
         if self._ids is None:
-            shards = self.manifest.tables.get("memories", {})
-            self._ids = sorted(
-                m for e in shards.values() for m in self.store.read_table(e, "memories")["memory_id"].to_pylist()
-            )
+            for entry in self.manifest.tables.get("memories", {}).values():
+                rows = self.store.read_table(entry, "memories")
+                self._num_turns.update(zip(rows["memory_id"].to_pylist(), rows["num_turns"].to_pylist(), strict=True))
+            self._ids = sorted(self._num_turns)
         return self._ids
 
     def require(self, memory_id: str | None) -> str:
@@ -171,9 +172,28 @@ class Memory:
         for memory_id in wanted:
             self._indexes[memory_id] = ready[memory_id]
             self._indexes.move_to_end(memory_id)
-        while len(self._indexes) > self.config.run.cached_memories:
+        while len(self._indexes) > self.config.run.cached_memories or (
+            len(self._indexes) > 1 and sum(map(self._turns_of, self._indexes)) > self.config.run.cached_turns
+        ):
             self._indexes.popitem(last=False)
         return [ready[m] for m in memory_ids]
+
+    def _turns_of(self, memory_id: str) -> int:
+        self.memory_ids()
+        return self._num_turns[memory_id]
+
+    def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Memories in order, so many at a time as may be kept."""
+        group: list[str] = []
+        turns = 0
+        for name in names:
+            turns += self._turns_of(name)
+            if group and (len(group) >= self.config.run.cached_memories or turns > self.config.run.cached_turns):
+                yield group
+                group, turns = [], self._turns_of(name)
+            group.append(name)
+        if group:
+            yield group
 
     # ------------------------------------------------------------------------------------------------------ models
 
@@ -253,8 +273,8 @@ class Memory:
         names = sorted({q.memory_id for q in questions})
         # At most as many memories at once as are kept, so that a batch over a million of them stays in bounds.
         results: dict[int, Result] = {}
-        for first in range(0, len(names), self.config.run.cached_memories):
-            members = set(names[first : first + self.config.run.cached_memories])
+        for group in self._groups(names):
+            members = set(group)
             rows = [i for i, q in enumerate(questions) if q.memory_id in members]
             indexes, memory = self._as_of([questions[i].memory_id for i in rows], [as_of[i] for i in rows])
             asked = self.analyse([questions[i] for i in rows], indexes, memory, query_QD[rows])

@@ -152,6 +152,25 @@ def test_no_memory_stays_open_beyond_the_cache(examples_store: Path) -> None:
     assert len(memory._indexes) <= 2
 
 
+def test_memories_are_kept_by_their_turns_too(examples_store: Path) -> None:
+    whole = Memory.open(examples_store)
+    sizes = {m: whole._turns_of(m) for m in whole.memory_ids()}
+    assert sum(sizes.values()) == 239
+    ana, samira, wes = whole.memory_ids()
+    room = sizes[samira] + sizes[wes]
+    memory = Memory.open(examples_store, config_from({"run": {"cached_turns": room}}))
+    assert list(memory._groups([ana, samira, wes])) == (
+        [[ana, samira], [wes]] if sizes[ana] + sizes[samira] <= room else [[ana], [samira, wes]]
+    )
+    assert memory.ask(questions()) == whole.ask(questions())
+    assert sum(sizes[m] for m in memory._indexes) <= room
+    # One that is larger than the room is held alone.
+    tight = Memory.open(examples_store, config_from({"run": {"cached_turns": 1}}))
+    assert list(tight._groups([ana, samira, wes])) == [[ana], [samira], [wes]]
+    assert tight.ask(questions()) == whole.ask(questions())
+    assert len(tight._indexes) == 1
+
+
 def test_a_shard_read_whole_gives_what_row_groups_give(examples_store: Path) -> None:
     one_by_one, at_once = Memory.open(examples_store), Memory.open(examples_store)
     alone = [one_by_one.indexes([m])[0] for m in ("ana", "samira", "wes")]
