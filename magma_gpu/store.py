@@ -171,10 +171,13 @@ class Store:
 
     def write_table(self, table: str, shard: int, key: str, data: pa.Table) -> Entry:
         """Writes one shard of a table under the name that `key` gives."""
-        content = parquet_bytes(table, data)
+        return self.write_content(table, shard, key, parquet_bytes(table, data), data.num_rows)
+
+    def write_content(self, table: str, shard: int, key: str, content: bytes, num_rows: int) -> Entry:
+        """Writes one shard of a table that is Parquet already (`parquet_bytes`) under the name that `key` gives."""
         name = self.file_name(table, shard, key)
         self.write_bytes(name, content)
-        return Entry(name, data.num_rows, hashlib.sha256(content).hexdigest())
+        return Entry(name, num_rows, hashlib.sha256(content).hexdigest())
 
     def find_table(self, table: str, shard: int, key: str) -> Entry | None:
         """The entry of a file that an earlier, unfinished run left under this key; None if absent or damaged.

@@ -15,12 +15,12 @@ from magma_gpu.errors import StoreError
 from magma_gpu.ingest import distinct_rejected
 from magma_gpu.schema import STAGE_TABLES, TABLES
 from magma_gpu.stages import stage_inputs
-from magma_gpu.store import Entry, Manifest, Store, shard_of, stable_hash
+from magma_gpu.store import Entry, Manifest, Store, parquet_bytes, shard_of, stable_hash
 from magma_pipelines.build import wanted_manifest
 from magma_pipelines.jobs import JOBS
 from magma_pipelines.opened import opened
 from magma_pipelines.report import write_ledger
-from magma_pipelines.worker import ingest_key
+from magma_pipelines.worker import content_key
 
 
 def reshard(path: Path, run: Config, num_shards: int) -> dict[str, Any]:
@@ -50,8 +50,9 @@ def _write_shard(store: Store, old: Manifest, new: Manifest, shard: int) -> dict
     sources = [s for s in range(old.num_shards) if s % common == shard % common]
     made: dict[str, Entry] = {}
     tables = {t: _select(store, old, new, sources, shard, t) for t in STAGE_TABLES["ingest"]}
-    key = ingest_key(new.fingerprints["ingest"], tables)
-    made |= {t: store.write_table(t, shard, key, table) for t, table in tables.items()}
+    contents = {t: parquet_bytes(t, table) for t, table in tables.items()}
+    key = content_key(new.fingerprints["ingest"], contents)
+    made |= {t: store.write_content(t, shard, key, content, tables[t].num_rows) for t, content in contents.items()}
     for job in JOBS:
         outputs = STAGE_TABLES[job.stage]
         # A stage that an old shard lacks is lacking in the new ones that come from it.

@@ -111,18 +111,16 @@ class Worker:
     def _write_ingest(self, task: ReduceTask, tables: dict[str, pa.Table]) -> dict[str, Entry]:
         """Writes a shard's tables under a name that is the hash of their bytes; unchanged ones are not rewritten."""
         contents = {name: parquet_bytes(name, table) for name, table in tables.items()}
-        key = _key_of(task.fingerprint, contents)
+        key = content_key(task.fingerprint, contents)
         if not task.lost and all(
             (e := task.existing.get(n)) is not None and e.file == self.store.file_name(n, task.shard, key)
             for n in tables
         ):
             return dict(task.existing)
-        made = {}
-        for name, content in contents.items():
-            file = self.store.file_name(name, task.shard, key)
-            self.store.write_bytes(file, content)
-            made[name] = Entry(file, tables[name].num_rows, hashlib.sha256(content).hexdigest())
-        return made
+        return {
+            name: self.store.write_content(name, task.shard, key, content, tables[name].num_rows)
+            for name, content in contents.items()
+        }
 
     def _restore(
         self,
@@ -205,10 +203,11 @@ class Worker:
 
 def ingest_key(fingerprint: str, tables: dict[str, pa.Table]) -> str:
     """The name of a shard's ingest tables: a hash of their bytes."""
-    return _key_of(fingerprint, {name: parquet_bytes(name, table) for name, table in tables.items()})
+    return content_key(fingerprint, {name: parquet_bytes(name, table) for name, table in tables.items()})
 
 
-def _key_of(fingerprint: str, contents: Mapping[str, bytes]) -> str:
+def content_key(fingerprint: str, contents: Mapping[str, bytes]) -> str:
+    """The same of tables that are Parquet already."""
     return stable_hash(fingerprint, *(stable_hash(contents[name].hex()) for name in sorted(contents)))
 
 
