@@ -3,6 +3,8 @@
 It imports no model and no torch, so that commands that only look at a store start at once.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,3 +29,9 @@ def vectors_of(vectors: pa.Table) -> npt.NDArray[np.float32]:
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     x[valid] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim) if dim else x[valid]
     return x
+
+
+def split_by_memory(table: pa.Table, members: Sequence[str]) -> dict[str, pa.Table]:
+    """The rows of each of some memories in a table sorted by memory."""
+    place = {memory_id: (first, end - first) for memory_id, first, end in memory_slices(table["memory_id"])}
+    return {m: table.slice(*place.get(m, (0, 0))) for m in members}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from magma_gpu.columns import memory_slices
+from magma_gpu.columns import split_by_memory
 from magma_gpu.config import Config, config_from
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.features import RankerView, make_view
@@ -28,7 +28,7 @@ from magma_gpu.graph_learning.weights import OF_STORE, load_policy
 from magma_gpu.graph_learning.weights import WEIGHTS as POLICY_WEIGHTS
 from magma_gpu.intent import IntentClassifier, load_classifier
 from magma_gpu.lexical import Analyzer
-from magma_gpu.memory_index import MemoryIndex, build_index, said_until
+from magma_gpu.memory_index import MemoryIndex, build_index, groups, said_until
 from magma_gpu.ranker import WEIGHTS as RANKER_WEIGHTS
 from magma_gpu.ranker import Ranker
 from magma_gpu.ranker import load as load_ranker
@@ -152,7 +152,7 @@ class Memory:
                     result[members[0]][name] = self.store.read_table(entry, name, memory_id=members[0])
                     continue
                 table = self.store.read_table(entry, name)
-                for memory_id, rows in _split(table, members).items():
+                for memory_id, rows in split_by_memory(table, members).items():
                     result[memory_id][name] = rows
         return result
 
@@ -181,19 +181,6 @@ class Memory:
     def _turns_of(self, memory_id: str) -> int:
         self.memory_ids()
         return self._num_turns[memory_id]
-
-    def _groups(self, names: Sequence[str]) -> Iterator[list[str]]:
-        """Memories in order, so many at a time as may be kept."""
-        group: list[str] = []
-        turns = 0
-        for name in names:
-            turns += self._turns_of(name)
-            if group and (len(group) >= self.config.run.cached_memories or turns > self.config.run.cached_turns):
-                yield group
-                group, turns = [], self._turns_of(name)
-            group.append(name)
-        if group:
-            yield group
 
     # ------------------------------------------------------------------------------------------------------ models
 
@@ -273,7 +260,7 @@ class Memory:
         names = sorted({q.memory_id for q in questions})
         # At most as many memories at once as are kept, so that a batch over a million of them stays in bounds.
         results: dict[int, Result] = {}
-        for group in self._groups(names):
+        for group in groups(names, self._turns_of, self.config.run.cached_memories, self.config.run.cached_turns):
             members = set(group)
             rows = [i for i, q in enumerate(questions) if q.memory_id in members]
             indexes, memory = self._as_of([questions[i].memory_id for i in rows], [as_of[i] for i in rows])
@@ -411,9 +398,3 @@ def _without_collection() -> Iterator[None]:
 def _last(times: npt.NDArray[np.int64]) -> int | None:
     known = times[times != np.iinfo(np.int64).min]
     return int(known.max()) if len(known) else None
-
-
-def _split(table: pa.Table, members: Sequence[str]) -> dict[str, pa.Table]:
-    """The rows of each of some memories in a table sorted by memory."""
-    place = {memory_id: (first, end - first) for memory_id, first, end in memory_slices(table["memory_id"])}
-    return {m: table.slice(*place.get(m, (0, 0))) for m in members}

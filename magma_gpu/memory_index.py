@@ -3,6 +3,7 @@
 E events, D embedding. Event numbers are positions in the graph: events are its first nodes.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,3 +176,19 @@ def _window_means(x: FloatED, before: IntE, after: IntE) -> FloatED:
     norm = np.sqrt((total * total).sum(axis=1, keepdims=True))
     means: FloatED = np.divide(total, norm, out=np.zeros_like(total), where=norm > 1e-12).astype(np.float32)
     return means
+
+
+def groups(
+    names: Sequence[str], turns_of: Callable[[str], int], most_memories: int, most_turns: int
+) -> Iterator[list[str]]:
+    """Memories in order, so many at a time as may be kept; one of more turns than that stands alone."""
+    group: list[str] = []
+    turns = 0
+    for name in names:
+        turns += turns_of(name)
+        if group and (len(group) >= most_memories or turns > most_turns):
+            yield group
+            group, turns = [], turns_of(name)
+        group.append(name)
+    if group:
+        yield group

@@ -10,6 +10,7 @@ import pytest
 from magma_gpu.config import config_from
 from magma_gpu.errors import InputError, StoreError
 from magma_gpu.memory import Memory
+from magma_gpu.memory_index import groups
 from magma_gpu.ranker import WEIGHTS as RANKER_WEIGHTS
 from magma_gpu.schema import STAGE_TABLES
 from magma_gpu.store import Store
@@ -159,14 +160,15 @@ def test_memories_are_kept_by_their_turns_too(examples_store: Path) -> None:
     ana, samira, wes = whole.memory_ids()
     room = sizes[samira] + sizes[wes]
     memory = Memory.open(examples_store, config_from({"run": {"cached_turns": room}}))
-    assert list(memory._groups([ana, samira, wes])) == (
+    assert list(groups([ana, samira, wes], whole._turns_of, 256, room)) == (
         [[ana, samira], [wes]] if sizes[ana] + sizes[samira] <= room else [[ana], [samira, wes]]
     )
     assert memory.ask(questions()) == whole.ask(questions())
     assert sum(sizes[m] for m in memory._indexes) <= room
     # One that is larger than the room is held alone.
     tight = Memory.open(examples_store, config_from({"run": {"cached_turns": 1}}))
-    assert list(tight._groups([ana, samira, wes])) == [[ana], [samira], [wes]]
+    assert list(groups([ana, samira, wes], whole._turns_of, 256, 1)) == [[ana], [samira], [wes]]
+    assert list(groups([ana, samira, wes], whole._turns_of, 2, 10**6)) == [[ana, samira], [wes]]
     assert tight.ask(questions()) == whole.ask(questions())
     assert len(tight._indexes) == 1
 

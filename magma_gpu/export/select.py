@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from magma_gpu.columns import memory_slices
+from magma_gpu.columns import memory_slices, split_by_memory
 from magma_gpu.errors import InputError
 from magma_gpu.schema import TABLES
 from magma_gpu.stamps import parse_stamps
@@ -89,18 +89,10 @@ class Selection:
 
 
 def _by_memory(rows: Tables) -> Iterator[tuple[str, Tables]]:
-    places = {
-        name: {m: (first, last) for m, first, last in memory_slices(table["memory_id"])} for name, table in rows.items()
-    }
-    for memory_id in rows["memories"]["memory_id"].to_pylist():
-        yield (
-            memory_id,
-            {
-                name: table.slice(first, last - first)
-                for name, table in rows.items()
-                for first, last in (places[name].get(memory_id, (0, 0)),)
-            },
-        )
+    names = rows["memories"]["memory_id"].to_pylist()
+    parts = {name: split_by_memory(table, names) for name, table in rows.items()}
+    for memory_id in names:
+        yield memory_id, {name: of[memory_id] for name, of in parts.items()}
 
 
 def select(
